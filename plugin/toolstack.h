@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The plugin interface: everything the watcher may ask of a host, and everything a plugin may ask
+ * of the watcher. A plugin is one loadable object for one kind of host; it exports one symbol,
+ * xenpack_toolstack(). The watcher calls it; a plugin never calls a watcher's function by name.
+ *
+ * It must not: mention libxl, xenstore or libevent types, allocate for the caller, or throw.
+ *
+ * Rules for the whole interface
+ *   Threads    one: every call in either direction is made on the thread that runs the loop.
+ *   Memory     KiB, in 64 bits, unless a name says otherwise. A page is 4 KiB.
+ *   Ownership  what a caller passes in stays the caller's and need only live until the call returns,
+ *              except the ops tables and `user`, which live until close() has returned.
+ *   Errors     0 is success; a failure is a negative errno value, and the plugin has stored a
+ *              sentence for a person that last_error() returns until the next call.
+ *              -ESRCH: that domain, with that uuid, is not there (any more): normal, not a fault.
+ *              -EBUSY: the domain is being built, saved or migrated: leave it, look again later.
+ *   Reentrance watcher ops may be called from inside plugin calls; on_event may be called from
+ *              refresh() and from loop callbacks, never from other plugin calls.
+ */
+#ifndef XENPACK_TOOLSTACK_H
+#define XENPACK_TOOLSTACK_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/time.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised whenever a struct or a promise below changes. A plugin of another number is refused. */
+#define XENPACK_TOOLSTACK_VERSION 1u
+#define XENPACK_TOOLSTACK_SYMBOL "xenpack_toolstack"
+
+/* Exit status of a program whose plugin does not fit this hypervisor (EX_CONFIG of sysexits.h). */
+#define XENPACK_EXIT_WRONG_HYPERVISOR 78
+
+/* ---- what the watcher gives a plugin -------------------------------------------------------- */
+
+/* Bits of `events` and `revents`, as in poll(2). */
+enum { XENPACK_IN = 0x1, XENPACK_OUT = 0x4 };
+
+/*
+ * The watcher's event loop. Registrations are handles owned by the loop until deregistered; after
+ * deregistration (or, for a timeout, once it has fired) the handle is dead and no callback follows.
+ * A registration with events 0 is legal and silent. All return 0 or -ENOMEM, unless said otherwise.
+ */
+struct xenpack_loop_ops {
+    int (*fd_register)(void *loop, int fd, short events,
+                       void (*ready)(void *arg, int fd, short revents), void *arg, void **handle_r);
+    int (*fd_modify)(void *loop, void *handle, short events);
+    void (*fd_deregister)(void *loop, void *handle);
+    /* One shot, `delay_us` from now; 0 fires in the next round of the loop, never inside the call. */
+    int (*timeout_register)(void *loop, uint64_t delay_us, void (*fired)(void *arg), void *arg,
+                            void **handle_r);
+    void (*timeout_deregister)(void *loop, void *handle);
+    /* Called in the loop after SIGCHLD. The plugin reaps its own children only. One per plugin. */
+    int (*child_register)(void *loop, void (*sigchld)(void *arg), void *arg);
+    void (*child_deregister)(void *loop);
+};
+
+struct xenpack_store_write {
+    const char *path; /* absolute */
+    const char *value;
+};
+
+/* The watcher's connection to the host's store, for the few nodes that belong to an operation. */
+struct xenpack_store_ops {
+    /*
+     * In one transaction: if `guard_path` exists and holds exactly `guard_value`, write all of
+     * `writes`; else write nothing and return -ESRCH. Retries conflicts itself. -EIO: store lost.
+     */
+    int (*write_guarded)(void *store, const char *guard_path, const char *guard_value,
+                         const struct xenpack_store_write *writes, size_t n);
+    /* Copies the value, NUL terminated, into buf. Returns its length, -ENOENT, -ENOBUFS or -EIO. */
+    int (*read)(void *store, const char *path, char *buf, size_t size);
+};
+
+enum xenpack_log_level { XENPACK_LOG_ERROR, XENPACK_LOG_WARNING, XENPACK_LOG_INFO, XENPACK_LOG_DEBUG };
+
+/* What happens to a domain. CREATED is also sent by the first refresh() for each domain found. */
+enum xenpack_event_type {
+    XENPACK_DOMAIN_CREATED,
+    XENPACK_DOMAIN_PAUSED,
+    XENPACK_DOMAIN_UNPAUSED,
+    XENPACK_DOMAIN_SHUT_DOWN, /* shutdown_reason is set; the domain still holds its memory */
+    XENPACK_DOMAIN_DIED,      /* gone, or going: its memory is being given back */
+    XENPACK_HOST_LOST         /* the toolstack cannot go on; domid is 0. Only close() may follow. */
+};
+
+struct xenpack_event {
+    enum xenpack_event_type type;
+    uint32_t domid;
+    uint8_t uuid[16];
+    int shutdown_reason; /* SHUTDOWN_* of xen/sched.h, or -1 */
+};
+
+struct xenpack_watcher_ops {
+    uint32_t version; /* XENPACK_TOOLSTACK_VERSION */
+    const struct xenpack_loop_ops *loop_ops;
+    void *loop;
+    const struct xenpack_store_ops *store_ops;
+    void *store;
+    void (*on_event)(void *user, const struct xenpack_event *event);
+    void (*log)(void *user, enum xenpack_log_level level, const char *message);
+    void *user;
+};
+
+/* ---- what a plugin gives the watcher --------------------------------------------------------- */
+
+struct xenpack_host {
+    uint64_t total_kib;   /* all memory the hypervisor has, its own included */
+    uint64_t free_kib;    /* usable at once: neither claimed nor waiting to be scrubbed */
+    uint64_t scrub_kib;   /* free, but not yet scrubbed: usable soon */
+    uint64_t claimed_kib; /* promised by Xen to domains being built; not contained in free_kib */
+    uint32_t nodes;       /* NUMA nodes */
+    uint32_t cpus;
+};
+
+enum xenpack_domain_flags {
+    XENPACK_DOMAIN_IS_PAUSED = 1u << 0,
+    XENPACK_DOMAIN_IS_SHUTDOWN = 1u << 1,
+    XENPACK_DOMAIN_IS_DYING = 1u << 2,
+    XENPACK_DOMAIN_NEVER_RAN = 1u << 3, /* no vcpu has run yet: being built, or created paused */
+    XENPACK_DOMAIN_IS_HVM = 1u << 4,    /* HVM or PVH: a hardware-assisted guest */
+};
+
+struct xenpack_domain {
+    uint32_t domid;
+    uint8_t uuid[16];
+    uint32_t flags;      /* enum xenpack_domain_flags */
+    int shutdown_reason; /* SHUTDOWN_* of xen/sched.h, or -1 */
+    uint64_t current_kib; /* pages the domain holds now */
+    uint64_t limit_kib;   /* the most Xen lets it hold now (what setmaxmem set) */
+    uint64_t claimed_kib; /* claimed for it and not yet taken */
+    uint64_t cpu_time_ns;
+    uint32_t vcpus_online;
+};
+
+/* How the domain was configured when it was created, whatever has been done to it since. */
+struct xenpack_domain_config {
+    uint64_t memory_kib;     /* xl.cfg memory= */
+    uint64_t max_memory_kib; /* xl.cfg maxmem=, or memory= where there is none */
+};
+
+enum xenpack_target_way {
+    /*
+     * A few hypercalls and one guarded transaction, taking no lock and never blocking on another
+     * process. Leaves Xen and the store as XENPACK_TARGET_LIBXL would.
+     */
+    XENPACK_TARGET_SHORT,
+    /* libxl_set_memory_target(). Waits for any other toolstack process that holds the domain. */
+    XENPACK_TARGET_LIBXL
+};
+
+struct xenpack_toolstack;
+
+struct xenpack_toolstack_ops {
+    uint32_t version; /* XENPACK_TOOLSTACK_VERSION */
+    const char *name; /* "libxl", "sim" */
+    const char *built_for; /* for a person: "Xen 4.17" */
+
+    /*
+     * Attaches to this host. On failure *ts_r is NULL, a sentence is in error[0..size), and the
+     * result is -ENODEV (no such host here), -EPERM, -ENOEXEC (hypervisor of another version than
+     * the one built against: exit XENPACK_EXIT_WRONG_HYPERVISOR) or another negative errno.
+     */
+    int (*open)(const struct xenpack_watcher_ops *watcher, struct xenpack_toolstack **ts_r,
+                char *error, size_t size);
+    /* Deregisters everything from the loop. Accepts NULL. */
+    void (*close)(struct xenpack_toolstack *ts);
+    const char *(*last_error)(struct xenpack_toolstack *ts);
+
+    int (*host)(struct xenpack_toolstack *ts, struct xenpack_host *host_r);
+    /*
+     * Lists all domains, the control domain included, in ascending domid, into domains[0..capacity).
+     * Returns how many exist; where that is more than capacity, call again with more room.
+     * Reports what has changed since the last call through on_event.
+     */
+    int (*refresh)(struct xenpack_toolstack *ts, struct xenpack_domain *domains, size_t capacity);
+    /* One domain; no events. */
+    int (*domain)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16],
+                  struct xenpack_domain *domain_r);
+    /* -ENODATA where no toolstack recorded one (a domain not built by libxl). */
+    int (*domain_config)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16],
+                         struct xenpack_domain_config *config_r);
+    /*
+     * Sets the balloon target: the domain's limit in Xen, its populate-on-demand target, and its
+     * memory/target, which its balloon driver follows. Nothing is changed if the domain is gone,
+     * if target_kib is over static_max_kib (-ERANGE; the caller has read memory/static-max), or if
+     * it is being saved or migrated (-EBUSY). Where a step fails the earlier ones are undone.
+     * With `keep_limit` the limit in Xen is raised where needed but not lowered.
+     */
+    int (*set_target)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16],
+                      uint64_t target_kib, uint64_t static_max_kib, int keep_limit,
+                      enum xenpack_target_way way);
+    /* Lowers (or raises) only the limit in Xen to limit_kib, libxl's constant added by the plugin. */
+    int (*set_limit)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16],
+                     uint64_t limit_kib);
+};
+
+/* The one exported symbol. The table is static and lives as long as the object is loaded. */
+typedef const struct xenpack_toolstack_ops *(*xenpack_toolstack_fn)(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
