@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// libxc's structures turned into the interface's, and its failures into sentences. Called from the
+// loop's thread only. It must not touch libxl or the store.
+#include "plugin/libxl/hypervisor.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace xenpack {
+namespace {
+
+// One round trip lists this many domains. A larger host takes more of them.
+constexpr unsigned kListBatch = 256;
+
+tl::unexpected<Error> refused(const std::string& what, int code) {
+    // A hypervisor answers EACCES to a control call of another interface version.
+    if (code == EACCES) {
+        return fail_with(code,
+                         "{}: Xen refused the call; either its version is not {} or this process "
+                         "may not control it",
+                         what, XENPACK_XEN_VERSION);
+    }
+    return fail_with(code, "{}: {}", what, std::strerror(code));
+}
+
+tl::unexpected<Error> gone(std::uint32_t domid, const std::uint8_t uuid[16]) {
+    return fail_with(ESRCH, "domain {} with uuid {} is not there (any more)", domid,
+                     uuid_text(uuid));
+}
+
+std::uint32_t flags_of(const xc_domaininfo_t& info) noexcept {
+    std::uint32_t flags = 0;
+    const auto add_if = [&](bool is_so, xenpack_domain_flags flag) {
+        if (is_so) {
+            flags |= std::uint32_t{flag};
+        }
+    };
+    add_if((info.flags & XEN_DOMINF_paused) != 0, XENPACK_DOMAIN_IS_PAUSED);
+    add_if((info.flags & XEN_DOMINF_shutdown) != 0, XENPACK_DOMAIN_IS_SHUTDOWN);
+    add_if((info.flags & XEN_DOMINF_dying) != 0, XENPACK_DOMAIN_IS_DYING);
+    add_if((info.flags & XEN_DOMINF_hvm_guest) != 0, XENPACK_DOMAIN_IS_HVM);
+    add_if(info.cpu_time == 0, XENPACK_DOMAIN_NEVER_RAN);
+    return flags;
+}
+
+xenpack_domain to_domain(const xc_domaininfo_t& info) noexcept {
+    xenpack_domain domain{};
+    domain.domid = info.domain;
+    std::copy_n(info.handle, sizeof domain.uuid, domain.uuid);
+    domain.flags = flags_of(info);
+    domain.shutdown_reason = -1;
+    if ((info.flags & XEN_DOMINF_shutdown) != 0) {
+        domain.shutdown_reason =
+            static_cast<int>((info.flags >> XEN_DOMINF_shutdownshift) & XEN_DOMINF_shutdownmask);
+    }
+    domain.current_kib = info.tot_pages * kPageKib;
+    domain.limit_kib = info.max_pages * kPageKib;
+    domain.claimed_kib = info.outstanding_pages * kPageKib;
+    domain.cpu_time_ns = info.cpu_time;
+    domain.vcpus_online = info.nr_online_vcpus;
+    return domain;
+}
+
+bool may_have_videoram(const xc_domaininfo_t& info) noexcept {
+#if defined(__i386__) || defined(__x86_64__)
+    return (info.arch_config.emulation_flags & XEN_X86_EMU_VGA) != 0;
+#else
+    static_cast<void>(info);
+    return true;
+#endif
+}
+
+}  // namespace
+
+std::string uuid_text(const std::uint8_t uuid[16]) {
+    std::string text;
+    for (int i = 0; i < 16; ++i) {
+        text += fmt::format("{:02x}{}", uuid[i], i == 3 || i == 5 || i == 7 || i == 9 ? "-" : "");
+    }
+    return text;
+}
+
+Expected<Hypervisor> Hypervisor::open(xentoollog_logger* logger) {
+    xc_interface* xc = xc_interface_open(logger, logger, 0);
+    if (xc == nullptr) {
+        const int code = geteuid() != 0 ? EPERM : ENODEV;
+        return fail_with(code, "cannot reach the hypervisor: {}",
+                         code == EPERM ? "run xenpackd as root"
+                                       : "is this dom0, with the xen-privcmd module loaded?");
+    }
+    return Hypervisor(xc);
+}
+
+Expected<xenpack_host> Hypervisor::host() {
+    xc_physinfo_t info{};
+    if (xc_physinfo(xc_.get(), &info) != 0) {
+        return refused("cannot ask Xen how much memory the host has", errno);
+    }
+    // Xen counts claimed pages among the free ones, and pages on its scrub list in neither.
+    // Claims are checked against what is free only when made, so they can exceed it later.
+    const std::uint64_t claimed = std::min(info.outstanding_pages, info.free_pages);
+    xenpack_host host{};
+    host.total_kib = info.total_pages * kPageKib;
+    host.free_kib = (info.free_pages - claimed) * kPageKib;
+    host.scrub_kib = info.scrub_pages * kPageKib;
+    host.claimed_kib = info.outstanding_pages * kPageKib;
+    host.nodes = info.nr_nodes;
+    host.cpus = info.nr_cpus;
+    return host;
+}
+
+Expected<std::vector<xenpack_domain>> Hypervisor::list() {
+    std::vector<xenpack_domain> domains;
+    std::vector<xc_domaininfo_t> batch(kListBatch);
+    std::uint32_t next = 0;
+    for (;;) {
+        const int n = xc_domain_getinfolist(xc_.get(), next, kListBatch, batch.data());
+        if (n < 0) {
+            return refused("cannot list the domains", errno);
+        }
+        for (int i = 0; i < n; ++i) {
+            domains.push_back(to_domain(batch[static_cast<std::size_t>(i)]));
+        }
+        if (static_cast<unsigned>(n) < kListBatch) {
+            return domains;
+        }
+        next = domains.back().domid + 1;
+    }
+}
+
+Expected<DomainFacts> Hypervisor::domain(std::uint32_t domid, const std::uint8_t uuid[16]) {
+    xc_domaininfo_t info{};
+    const int n = xc_domain_getinfolist(xc_.get(), domid, 1, &info);
+    if (n < 0) {
+        return refused(fmt::format("cannot ask Xen about domain {}", domid), errno);
+    }
+    // The call answers with the first domain that is not below domid.
+    if (n == 0 || info.domain != domid || std::memcmp(info.handle, uuid, 16) != 0) {
+        return gone(domid, uuid);
+    }
+    return DomainFacts{to_domain(info), may_have_videoram(info)};
+}
+
+Expected<void> Hypervisor::set_limit(std::uint32_t domid, std::uint64_t limit_kib) {
+    if (xc_domain_setmaxmem(xc_.get(), domid, limit_kib) != 0) {
+        return refused(fmt::format("cannot limit domain {} to {} KiB in Xen", domid, limit_kib),
+                       errno);
+    }
+    return {};
+}
+
+Expected<void> Hypervisor::set_pod_target(std::uint32_t domid, std::uint64_t pages) {
+    if (xc_domain_set_pod_target(xc_.get(), domid, pages, nullptr, nullptr, nullptr) != 0) {
+        return refused(fmt::format("cannot set the populate-on-demand target of domain {} to {} "
+                                   "pages in Xen",
+                                   domid, pages),
+                       errno);
+    }
+    return {};
+}
+
+}  // namespace xenpack

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The plugin's table: each call of plugin/toolstack.h handed to the file that does it, failures
+// made into errno values and a sentence. Called by the watcher through xenpack_toolstack(), the one
+// exported symbol. No exception leaves it.
+#include "plugin/libxl/toolstack.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "plugin/libxl/created_config.h"
+#include "plugin/libxl/domain_watch.h"
+#include "plugin/libxl/hypervisor.h"
+#include "plugin/libxl/saving.h"
+#include "plugin/libxl/targets.h"
+#include "plugin/libxl/tool_log.h"
+#include "plugin/libxl/version.h"
+#include "plugin/libxl/xl_context.h"
+
+namespace xenpack {
+namespace {
+
+// In the order of construction; each outlives those below it.
+struct Toolstack {
+    Toolstack(const xenpack_watcher_ops& ops, const HostFiles& files)
+        : watcher{ops}, log{watcher}, helpers{files.proc} {}
+    Toolstack(const Toolstack&) = delete;
+    Toolstack& operator=(const Toolstack&) = delete;
+
+    Expected<void> attach();
+    void look_again();
+    void report_lost();
+
+    xenpack_watcher_ops watcher;
+    ToolLog log;
+    SaveHelpers helpers;
+    std::unique_ptr<Hypervisor> xen;
+    std::unique_ptr<XlContext> xl;
+    std::unique_ptr<DomainWatch> domains;
+    std::unique_ptr<Targets> targets;
+    std::string last_error;
+};
+
+Expected<void> Toolstack::attach() {
+    auto opened = Hypervisor::open(log.logger());
+    if (!opened) {
+        return tl::unexpected(opened.error());
+    }
+    xen = std::make_unique<Hypervisor>(std::move(*opened));
+    auto context = XlContext::open(watcher, log.logger(),
+                                   {[this] { look_again(); }, [this] { report_lost(); }});
+    if (!context) {
+        return tl::unexpected(context.error());
+    }
+    xl = std::move(*context);
+    domains = std::make_unique<DomainWatch>(watcher, *xen, *xl);
+    targets = std::make_unique<Targets>(watcher, *xen, *xl, helpers);
+    return {};
+}
+
+void Toolstack::look_again() {
+    if (xl->is_lost()) {
+        return;
+    }
+    if (auto ok = domains->look(); !ok) {
+        watcher.log(watcher.user, XENPACK_LOG_WARNING, ok.error().what.c_str());
+        return;
+    }
+    domains->report();
+}
+
+// The watcher may close this toolstack in on_event, so that is the last thing done.
+void Toolstack::report_lost() {
+    const xenpack_event event{XENPACK_HOST_LOST, 0, {}, -1};
+    watcher.on_event(watcher.user, &event);
+}
+
+int code_of(const Error& error) noexcept {
+    return error.code > 0 ? -error.code : -EIO;
+}
+
+Toolstack* inside(xenpack_toolstack* ts) noexcept {
+    return reinterpret_cast<Toolstack*>(ts);
+}
+
+// Runs one call of the table: `call` gives Expected<int>, which becomes the C result.
+template <class Call>
+int answer(xenpack_toolstack* opaque, Call&& call) noexcept {
+    Toolstack& ts = *inside(opaque);
+    try {
+        if (ts.xl->is_lost()) {
+            ts.last_error = "libxl is lost (" + ts.xl->why_lost() + "): restart xenpackd";
+            return -EIO;
+        }
+        Expected<int> result = std::forward<Call>(call)(ts);
+        if (result) {
+            ts.last_error.clear();
+            return *result;
+        }
+        ts.last_error = std::move(result.error().what);
+        return code_of(result.error());
+    } catch (const std::exception&) {
+        ts.last_error = "out of memory";  // short enough to need none itself
+        return -ENOMEM;
+    }
+}
+
+// 0, or the failure.
+Expected<int> done(Expected<void> result) {
+    return result ? Expected<int>(0) : tl::unexpected(std::move(result.error()));
+}
+
+int table_open(const xenpack_watcher_ops* watcher, xenpack_toolstack** ts_r, char* error,
+               std::size_t size) {
+    return open_toolstack(watcher, HostFiles{}, ts_r, error, size);
+}
+
+void table_close(xenpack_toolstack* ts) {
+    delete inside(ts);
+}
+
+const char* table_last_error(xenpack_toolstack* ts) {
+    return inside(ts)->last_error.c_str();
+}
+
+int table_host(xenpack_toolstack* ts, xenpack_host* host_r) {
+    return answer(ts, [&](Toolstack& t) -> Expected<int> {
+        auto host = t.xen->host();
+        if (!host) {
+            return tl::unexpected(host.error());
+        }
+        *host_r = *host;
+        return 0;
+    });
+}
+
+int table_refresh(xenpack_toolstack* ts, xenpack_domain* domains, std::size_t capacity) {
+    return answer(ts, [&](Toolstack& t) -> Expected<int> {
+        if (auto ok = t.domains->look(); !ok) {
+            return tl::unexpected(ok.error());
+        }
+        const auto& found = t.domains->domains();
+        const auto count = static_cast<int>(found.size());
+        std::copy_n(found.begin(), std::min(found.size(), capacity), domains);
+        t.domains->report();
+        return count;
+    });
+}
+
+int table_domain(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16],
+                 xenpack_domain* domain_r) {
+    return answer(ts, [&](Toolstack& t) -> Expected<int> {
+        auto facts = t.xen->domain(domid, uuid);
+        if (!facts) {
+            return tl::unexpected(facts.error());
+        }
+        *domain_r = facts->domain;
+        return 0;
+    });
+}
+
+int table_domain_config(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16],
+                        xenpack_domain_config* config_r) {
+    return answer(ts, [&](Toolstack& t) -> Expected<int> {
+        auto config = created_config(*t.xen, *t.xl, {domid, uuid});
+        if (!config) {
+            return tl::unexpected(config.error());
+        }
+        *config_r = *config;
+        return 0;
+    });
+}
+
+int table_set_target(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16],
+                     std::uint64_t target_kib, std::uint64_t static_max_kib, int keep_limit,
+                     xenpack_target_way way) {
+    return answer(ts, [&](Toolstack& t) -> Expected<int> {
+        const TargetRequest request{{domid, uuid}, target_kib, static_max_kib, keep_limit != 0};
+        switch (way) {
+            case XENPACK_TARGET_SHORT:
+                return done(t.targets->set_short(request));
+            case XENPACK_TARGET_LIBXL:
+                return done(t.targets->set_by_libxl(request));
+        }
+        return fail_with(EINVAL, "there is no way {} to set a target", static_cast<int>(way));
+    });
+}
+
+int table_set_limit(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16],
+                    std::uint64_t limit_kib) {
+    return answer(ts, [&](Toolstack& t) {
+        return done(t.targets->set_limit({domid, uuid}, limit_kib));
+    });
+}
+
+constexpr xenpack_toolstack_ops kTable{
+    XENPACK_TOOLSTACK_VERSION,
+    "libxl",
+    "Xen " XENPACK_XEN_VERSION,
+    table_open,
+    table_close,
+    table_last_error,
+    table_host,
+    table_refresh,
+    table_domain,
+    table_domain_config,
+    table_set_target,
+    table_set_limit,
+};
+
+}  // namespace
+
+int open_toolstack(const xenpack_watcher_ops* watcher, const HostFiles& files,
+                   xenpack_toolstack** ts_r, char* error, std::size_t size) noexcept try {
+    *ts_r = nullptr;
+    if (watcher->version != XENPACK_TOOLSTACK_VERSION) {
+        std::snprintf(error, size,
+                      "xenpackd speaks version %u of the plugin interface and this plugin version "
+                      "%u: install both from the same release",
+                      watcher->version, XENPACK_TOOLSTACK_VERSION);
+        return -EPROTO;
+    }
+    Expected<void> ok = check_hypervisor(files, built_for_version());
+    if (ok) {
+        auto ts = std::make_unique<Toolstack>(*watcher, files);
+        ok = ts->attach();
+        if (ok) {
+            *ts_r = reinterpret_cast<xenpack_toolstack*>(ts.release());
+            return 0;
+        }
+    }
+    std::snprintf(error, size, "%s", ok.error().what.c_str());
+    return code_of(ok.error());
+} catch (const std::exception& e) {
+    std::snprintf(error, size, "%s", e.what());
+    return -ENOMEM;
+}
+
+}  // namespace xenpack
+
+// The function shares its name with the struct the interface leaves opaque, as C allows.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+extern "C" __attribute__((visibility("default"))) const struct xenpack_toolstack_ops*
+xenpack_toolstack(void) {
+    return &xenpack::kTable;
+}
+#pragma GCC diagnostic pop
