@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Store: the watcher's client of xenstore: reads, guarded writes, watches. xenpackd owns one.
+// Its .cc is the only file of the watcher that includes xenstore.h. It must not interpret values.
+//
+// A watch says "go and look": its callback learns only that something at or below the path may have
+// changed, is called once soon after the watch is set, and may be called when nothing has changed.
+//
+// Threads: the loop's. Reads and writes block for one round trip to xenstored each.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plugin/toolstack.h"
+#include "watcher/error.h"
+#include "watcher/store/untrusted.h"
+
+namespace xenpack {
+
+class Loop;
+
+class Store {
+  public:
+    using Changed = std::function<void()>;
+
+    // A watch; destroying it ends it, also inside a callback. No callback comes after that.
+    class Watch {
+      public:
+        virtual ~Watch() = default;
+    };
+    using WatchHandle = std::unique_ptr<Watch>;
+
+    // `lost` is called once when xenstored is gone: it cannot be restarted, so the caller must exit.
+    [[nodiscard]] static Expected<std::unique_ptr<Store>> connect(Loop& loop,
+                                                                  std::function<void()> lost);
+    virtual ~Store() = default;
+
+    // nullopt: no such node.
+    [[nodiscard]] virtual Expected<std::optional<std::string>> read(const std::string& path) = 0;
+    // The same for a node below what a guest may write.
+    [[nodiscard]] virtual Expected<std::optional<Untrusted<std::string>>> read_untrusted(
+        const std::string& path) = 0;
+    // In one transaction: writes all of `writes` if `guard_path` holds exactly `guard_value`.
+    // Error code ESRCH where it does not.
+    [[nodiscard]] virtual Expected<void> write_guarded(
+        const std::string& guard_path, const std::string& guard_value,
+        const std::vector<std::pair<std::string, std::string>>& writes) = 0;
+
+    [[nodiscard]] virtual Expected<WatchHandle> watch(const std::string& path, Changed changed) = 0;
+
+    // What the store offers to a plugin; `store` in xenpack_watcher_ops is this object.
+    [[nodiscard]] static const xenpack_store_ops& plugin_ops();
+};
+
+// "/local/domain/7/memory/target" for (7, "memory/target").
+[[nodiscard]] std::string domain_path(std::uint32_t domid, std::string_view below);
+
+}  // namespace xenpack

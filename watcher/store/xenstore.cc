@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The store over libxenstore. Two connections: libxenstore gives a connection that watches a reader
+// thread, and every request on it then waits for that thread; requests go on the other, without one.
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+
+extern "C" {
+#include <xenstore.h>
+}
+
+#include "watcher/loop/loop.h"
+#include "watcher/store/store.h"
+
+namespace xenpack {
+namespace {
+
+// A transaction is retried this often when others write what it has read. Xen's own tools retry
+// without end; a bound turns a misbehaving writer into an error that is logged.
+constexpr int kTransactionTries = 64;
+
+// Watch events handled in one round, so that a flood leaves the loop room for everything else.
+constexpr int kEventsPerRound = 128;
+
+struct HandleDeleter {
+    void operator()(xs_handle* h) const noexcept { xs_close(h); }
+};
+struct FreeDeleter {
+    void operator()(void* p) const noexcept { std::free(p); }
+};
+using Value = std::unique_ptr<char, FreeDeleter>;
+
+class XenStore;
+
+// Held by the caller. Its id is the watch's token and is never used again, so that an event still
+// under way for a watch that has ended finds nothing.
+class XenWatch final : public Store::Watch {
+  public:
+    XenWatch(XenStore& store, std::string path, std::string token)
+        : store_(store), path_(std::move(path)), token_(std::move(token)) {}
+    ~XenWatch() override;
+
+  private:
+    XenStore& store_;
+    std::string path_;
+    std::string token_;
+};
+
+class XenStore final : public Store {
+  public:
+    XenStore(Loop& loop, xs_handle* requests, xs_handle* watches, std::function<void()> lost)
+        : requests_(requests), watches_(watches), lost_(std::move(lost)) {
+        readable_ = loop.watch_readable(xs_fileno(watches_.get()), [this] { drain(); });
+    }
+
+    Expected<std::optional<std::string>> read(const std::string& path) override {
+        return read_in(XBT_NULL, path);
+    }
+
+    Expected<std::optional<Untrusted<std::string>>> read_untrusted(
+        const std::string& path) override {
+        return read(path).map([](std::optional<std::string>&& value) {
+            return value ? std::optional(Untrusted(std::move(*value))) : std::nullopt;
+        });
+    }
+
+    Expected<void> write_guarded(
+        const std::string& guard_path, const std::string& guard_value,
+        const std::vector<std::pair<std::string, std::string>>& writes) override {
+        for (int i = 0; i < kTransactionTries; ++i) {
+            const xs_transaction_t t = xs_transaction_start(requests_.get());
+            if (t == XBT_NULL) {
+                return broken("starting a transaction", guard_path);
+            }
+            const Expected<void> written = write_in(t, guard_path, guard_value, writes);
+            const bool ended = xs_transaction_end(requests_.get(), t, !written);
+            if (!written || ended) {
+                return written;
+            }
+            if (errno != EAGAIN) {
+                return broken("ending a transaction", guard_path);
+            }
+        }
+        return fail_with(EBUSY, "xenstore: writing below {}: others kept changing it in {} tries",
+                         guard_path, kTransactionTries);
+    }
+
+    Expected<WatchHandle> watch(const std::string& path, Changed changed) override {
+        const std::string token = std::to_string(++last_token_);
+        callbacks_.emplace(token, std::make_shared<Changed>(std::move(changed)));
+        if (!xs_watch(watches_.get(), path.c_str(), token.c_str())) {
+            callbacks_.erase(token);
+            return broken("watching", path);
+        }
+        return std::make_unique<XenWatch>(*this, path, token);
+    }
+
+    void unwatch(const std::string& path, const std::string& token) noexcept {
+        callbacks_.erase(token);
+        xs_unwatch(watches_.get(), path.c_str(), token.c_str());
+    }
+
+  private:
+    // Also tells the owner when it is the connection that has failed.
+    tl::unexpected<Error> broken(std::string_view doing, const std::string& path) {
+        const int code = errno;
+        if (code == EBADF || code == EPIPE || code == ECONNRESET || code == EIO) {
+            report_lost();
+        }
+        return fail_with(code, "xenstore: {} {}: {}", doing, path, std::strerror(code));
+    }
+
+    void report_lost() {
+        if (lost_) {
+            std::exchange(lost_, nullptr)();
+        }
+    }
+
+    Expected<std::optional<std::string>> read_in(xs_transaction_t t, const std::string& path) {
+        unsigned length = 0;
+        const Value value(static_cast<char*>(xs_read(requests_.get(), t, path.c_str(), &length)));
+        if (value) {
+            return std::string(value.get(), length);
+        }
+        if (errno == ENOENT || errno == EISDIR) {
+            return std::nullopt;
+        }
+        return broken("reading", path);
+    }
+
+    Expected<void> write_in(xs_transaction_t t, const std::string& guard_path,
+                            const std::string& guard_value,
+                            const std::vector<std::pair<std::string, std::string>>& writes) {
+        const auto guard = read_in(t, guard_path);
+        if (!guard) {
+            return tl::unexpected(guard.error());
+        }
+        if (!*guard || **guard != guard_value) {
+            return fail_with(ESRCH, "xenstore: {} is no longer {}", guard_path, guard_value);
+        }
+        for (const auto& [path, value] : writes) {
+            if (!xs_write(requests_.get(), t, path.c_str(), value.data(),
+                          static_cast<unsigned>(value.size()))) {
+                return broken("writing", path);
+            }
+        }
+        return {};
+    }
+
+    void drain() {
+        for (int i = 0; i < kEventsPerRound; ++i) {
+            const std::unique_ptr<char*, FreeDeleter> event(xs_check_watch(watches_.get()));
+            if (!event) {
+                if (errno != EAGAIN) {
+                    report_lost();
+                }
+                return;
+            }
+            const auto it = callbacks_.find(event.get()[XS_WATCH_TOKEN]);
+            if (it != callbacks_.end()) {
+                const std::shared_ptr<Changed> callback = it->second;
+                (*callback)();
+            }
+        }
+    }
+
+    std::unique_ptr<xs_handle, HandleDeleter> requests_;
+    std::unique_ptr<xs_handle, HandleDeleter> watches_;
+    std::function<void()> lost_;
+    std::unordered_map<std::string, std::shared_ptr<Changed>> callbacks_;
+    std::uint64_t last_token_ = 0;
+    Loop::Handle readable_;
+};
+
+XenWatch::~XenWatch() { store_.unwatch(path_, token_); }
+
+int plugin_write_guarded(void* store, const char* guard_path, const char* guard_value,
+                         const xenpack_store_write* writes, size_t n) noexcept try {
+    std::vector<std::pair<std::string, std::string>> list;
+    list.reserve(n);
+    for (size_t i = 0; i < n; ++i) {
+        list.emplace_back(writes[i].path, writes[i].value);
+    }
+    const auto written = static_cast<Store*>(store)->write_guarded(guard_path, guard_value, list);
+    if (written) {
+        return 0;
+    }
+    return written.error().code == ESRCH || written.error().code == EBUSY ? -written.error().code
+                                                                          : -EIO;
+} catch (const std::bad_alloc&) {
+    return -ENOMEM;
+}
+
+int plugin_read(void* store, const char* path, char* buf, size_t size) noexcept try {
+    const auto value = static_cast<Store*>(store)->read(path);
+    if (!value) {
+        return -EIO;
+    }
+    if (!*value) {
+        return -ENOENT;
+    }
+    const std::string& text = **value;
+    if (text.size() >= size) {
+        return -ENOBUFS;
+    }
+    std::memcpy(buf, text.c_str(), text.size() + 1);
+    return static_cast<int>(text.size());
+} catch (const std::bad_alloc&) {
+    return -ENOMEM;
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<Store>> Store::connect(Loop& loop, std::function<void()> lost) {
+    std::unique_ptr<xs_handle, HandleDeleter> requests(xs_open(0));
+    std::unique_ptr<xs_handle, HandleDeleter> watches(xs_open(0));
+    if (!requests || !watches) {
+        return fail_with(errno,
+                         "cannot connect to xenstored: {}. Is this a Xen host's dom0, and is "
+                         "xen.service running?",
+                         std::strerror(errno));
+    }
+    return std::make_unique<XenStore>(loop, requests.release(), watches.release(), std::move(lost));
+}
+
+const xenpack_store_ops& Store::plugin_ops() {
+    static constexpr xenpack_store_ops ops{plugin_write_guarded, plugin_read};
+    return ops;
+}
+
+std::string domain_path(std::uint32_t domid, std::string_view below) {
+    return fmt::format("/local/domain/{}/{}", domid, below);
+}
+
+}  // namespace xenpack

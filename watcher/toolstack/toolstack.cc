@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Loads a plugin and wraps its table. A plugin is never unloaded: its libraries keep state of their
+// own and were not made to be.
+#include "watcher/toolstack/toolstack.h"
+
+#include <dlfcn.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "watcher/loop/loop.h"
+#include "watcher/store/store.h"
+
+namespace xenpack {
+namespace {
+
+Expected<const xenpack_toolstack_ops*> load(const std::string& name) {
+    const std::string path = name.starts_with('/')
+                                 ? name
+                                 : fmt::format("{}/xenpack-{}.so", XENPACK_PLUGIN_DIR, name);
+    void* object = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (object == nullptr) {
+        const char* reason = dlerror();
+        const bool other_libxl = std::strstr(reason, "libxenlight") != nullptr ||
+                                 std::strstr(reason, "libxenctrl") != nullptr;
+        return fail_with(other_libxl ? ENOEXEC : ENOENT,
+                         "cannot load the toolstack plugin {}: {}. Install the xenpack-{} package "
+                         "built for this Xen",
+                         path, reason, name);
+    }
+    const auto entry =
+        reinterpret_cast<xenpack_toolstack_fn>(dlsym(object, XENPACK_TOOLSTACK_SYMBOL));
+    if (entry == nullptr) {
+        return fail_with(ENOEXEC, "{} is not a toolstack plugin: it has no symbol {}", path,
+                         XENPACK_TOOLSTACK_SYMBOL);
+    }
+    const xenpack_toolstack_ops* ops = entry();
+    if (ops->version != XENPACK_TOOLSTACK_VERSION) {
+        return fail_with(ENOEXEC,
+                         "{} speaks version {} of the plugin interface, this xenpackd version {}: "
+                         "install both from the same release",
+                         path, ops->version, XENPACK_TOOLSTACK_VERSION);
+    }
+    return ops;
+}
+
+}  // namespace
+
+std::string to_string(const Uuid& u) {
+    std::string text;
+    text.reserve(36);
+    for (std::size_t i = 0; i < u.size(); ++i) {
+        if (i == 4 || i == 6 || i == 8 || i == 10) {
+            text += '-';
+        }
+        fmt::format_to(std::back_inserter(text), "{:02x}", u[i]);
+    }
+    return text;
+}
+
+Expected<std::unique_ptr<Toolstack>> Toolstack::open(const std::string& name, Loop& loop,
+                                                     Store& store, Callbacks callbacks) {
+    const auto ops = load(name);
+    if (!ops) {
+        return tl::unexpected(ops.error());
+    }
+    std::unique_ptr<Toolstack> toolstack(new Toolstack);
+    toolstack->ops_ = *ops;
+    toolstack->callbacks_ = std::move(callbacks);
+    const xenpack_watcher_ops watcher{
+        XENPACK_TOOLSTACK_VERSION,
+        &Loop::plugin_ops(),
+        &loop,
+        &Store::plugin_ops(),
+        &store,
+        [](void* self, const xenpack_event* event) {
+            static_cast<Toolstack*>(self)->callbacks_.on_event(*event);
+        },
+        [](void* self, xenpack_log_level level, const char* message) {
+            static_cast<Toolstack*>(self)->callbacks_.log(level, message);
+        },
+        toolstack.get()};
+    std::array<char, 512> error{};
+    if (const int r = (*ops)->open(&watcher, &toolstack->ts_, error.data(), error.size()); r < 0) {
+        return fail_with(-r, "{}", error.data());
+    }
+    return toolstack;
+}
+
+Toolstack::~Toolstack() {
+    if (ops_ != nullptr) {
+        ops_->close(ts_);
+    }
+}
+
+std::string Toolstack::description() const {
+    return fmt::format("{} ({})", ops_->name, ops_->built_for);
+}
+
+Expected<void> Toolstack::checked(int result) const {
+    if (result < 0) {
+        return fail_with(-result, "{}", ops_->last_error(ts_));
+    }
+    return {};
+}
+
+Expected<xenpack_host> Toolstack::host() {
+    xenpack_host host{};
+    return checked(ops_->host(ts_, &host)).map([&] { return host; });
+}
+
+Expected<const std::vector<xenpack_domain>*> Toolstack::refresh() {
+    for (;;) {
+        domains_.resize(std::max<std::size_t>(domains_.capacity(), 16));
+        const int n = ops_->refresh(ts_, domains_.data(), domains_.size());
+        if (const auto ok = checked(n); !ok) {
+            return tl::unexpected(ok.error());
+        }
+        const auto count = static_cast<std::size_t>(n);
+        if (count <= domains_.size()) {
+            domains_.resize(count);
+            return &domains_;
+        }
+        domains_.reserve(count + count / 2);
+    }
+}
+
+Expected<xenpack_domain_config> Toolstack::domain_config(std::uint32_t domid, const Uuid& uuid) {
+    xenpack_domain_config config{};
+    return checked(ops_->domain_config(ts_, domid, uuid.data(), &config)).map([&] {
+        return config;
+    });
+}
+
+Expected<void> Toolstack::set_target(std::uint32_t domid, const Uuid& uuid,
+                                     std::uint64_t target_kib, std::uint64_t static_max_kib,
+                                     bool keep_limit, xenpack_target_way way) {
+    return checked(ops_->set_target(ts_, domid, uuid.data(), target_kib, static_max_kib,
+                                    keep_limit ? 1 : 0, way));
+}
+
+Expected<void> Toolstack::set_limit(std::uint32_t domid, const Uuid& uuid,
+                                    std::uint64_t limit_kib) {
+    return checked(ops_->set_limit(ts_, domid, uuid.data(), limit_kib));
+}
+
+}  // namespace xenpack

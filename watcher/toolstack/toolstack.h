@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Toolstack: a loaded plugin as a C++ object; the one way the watcher reaches a host.
+// xenpackd owns one. The contracts of its calls stand in plugin/toolstack.h; here they return
+// Expected, with Error::code holding the positive errno. It must not decide anything.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugin/toolstack.h"
+#include "watcher/error.h"
+
+namespace xenpack {
+
+class Loop;
+class Store;
+
+using Uuid = std::array<std::uint8_t, 16>;
+
+// "6f1a...-..." in the form xl prints.
+[[nodiscard]] std::string to_string(const Uuid& uuid);
+
+class Toolstack {
+  public:
+    struct Callbacks {
+        std::function<void(const xenpack_event&)> on_event;
+        std::function<void(xenpack_log_level, const char*)> log;
+    };
+
+    // `name` is a plugin's name ("libxl": PLUGIN_DIR/xenpack-libxl.so) or an absolute path.
+    // Error code ENOEXEC: the plugin does not fit this hypervisor.
+    [[nodiscard]] static Expected<std::unique_ptr<Toolstack>> open(const std::string& name,
+                                                                   Loop& loop, Store& store,
+                                                                   Callbacks callbacks);
+    ~Toolstack();
+    Toolstack(const Toolstack&) = delete;
+    Toolstack& operator=(const Toolstack&) = delete;
+
+    [[nodiscard]] std::string description() const;  // "libxl (Xen 4.17)"
+
+    [[nodiscard]] Expected<xenpack_host> host();
+    // The span is valid until the next call.
+    [[nodiscard]] Expected<const std::vector<xenpack_domain>*> refresh();
+    [[nodiscard]] Expected<xenpack_domain_config> domain_config(std::uint32_t domid,
+                                                                const Uuid& uuid);
+    [[nodiscard]] Expected<void> set_target(std::uint32_t domid, const Uuid& uuid,
+                                            std::uint64_t target_kib, std::uint64_t static_max_kib,
+                                            bool keep_limit, xenpack_target_way way);
+    [[nodiscard]] Expected<void> set_limit(std::uint32_t domid, const Uuid& uuid,
+                                           std::uint64_t limit_kib);
+
+  private:
+    Toolstack() = default;
+    Expected<void> checked(int result) const;
+
+    const xenpack_toolstack_ops* ops_ = nullptr;
+    xenpack_toolstack* ts_ = nullptr;
+    Callbacks callbacks_;
+    std::vector<xenpack_domain> domains_;
+};
+
+}  // namespace xenpack

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Zone: what the watcher knows of one domain, as plain values. zones/ fills it in, the watcher
+// reads it and notes what it decided. It must not be kept beyond its domain's life: find it by key.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "plugin/toolstack.h"
+#include "watcher/balance/progress.h"
+#include "watcher/config/config.h"
+#include "watcher/pressure/pressure.h"
+#include "watcher/toolstack/toolstack.h"
+
+namespace xenpack {
+
+// A domid is used again after the domain has gone, a uuid after a reboot: only both are one life.
+struct ZoneKey {
+    std::uint32_t domid = 0;
+    Uuid uuid{};
+
+    auto operator<=>(const ZoneKey&) const = default;
+};
+
+enum class ZoneState {
+    unmanaged,  // not ours to change
+    building,   // has not run yet
+    booting,    // runs, and nothing in it has reported so far
+    steady,
+    growing,
+    shrinking,
+    waiting,    // wants memory that others must give first
+    pinned,
+    paused,
+    saving,     // being suspended, saved or migrated
+    shutdown,   // has stopped and still holds its memory
+    stale,      // its reporter has gone silent
+    garbled,    // what it reports cannot be read
+    flooding,   // it writes faster than is listened to
+    stuck,      // it does not follow its target
+};
+
+[[nodiscard]] std::string_view name_of(ZoneState state);
+
+// Limits an admin has set while the daemon runs; they come before the configuration.
+struct ZoneOverrides {
+    std::optional<std::uint64_t> floor_kib;
+    std::optional<std::uint64_t> ceiling_kib;
+    std::optional<unsigned> weight;
+    std::optional<std::uint64_t> pin_kib;
+};
+
+struct Zone {
+    ZoneKey key;
+    std::string name;  // empty until xenstore tells
+    xenpack_domain domain{};
+
+    bool managed = false;
+    std::string unmanaged_why;
+    std::optional<xenpack_domain_config> created_with;
+    ZoneConfig config;
+    ZoneOverrides overrides;
+
+    std::optional<std::uint64_t> target_kib;      // memory/target
+    std::optional<std::uint64_t> static_max_kib;  // memory/static-max
+
+    Pressure pressure;
+    std::optional<std::uint64_t> overhead_kib;  // pages held that the guest's kernel does not manage
+    std::string garbled_why;                    // empty: its last report could be read
+    std::int64_t flooding_until_ms = 0;         // 0: never flooded
+    std::int64_t busy_until_ms = 0;             // the toolstack said it is being saved or migrated
+    bool waiting = false;
+
+    Progress progress;
+    std::int64_t last_shrink_ms = 0;
+    std::string reason;  // of the last decision about it
+    std::int64_t reason_ms = 0;
+};
+
+[[nodiscard]] ZoneState state_of(const Zone& zone, std::int64_t now_ms);
+
+// The limits in force: overrides, then configuration, then what follows from its size.
+[[nodiscard]] std::uint64_t floor_kib(const Zone& zone);
+[[nodiscard]] std::uint64_t ceiling_kib(const Zone& zone);
+[[nodiscard]] unsigned weight(const Zone& zone);
+
+// Sentences on what is wrong with it, for status.
+[[nodiscard]] std::vector<std::string> faults(const Zone& zone, std::int64_t now_ms);
+
+// Pages it holds that its kernel does not manage: measured when it was at rest, else estimated.
+[[nodiscard]] std::uint64_t overhead_or_estimate_kib(const Zone& zone);
+
+}  // namespace xenpack

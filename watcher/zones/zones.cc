@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Discovery, watches and reports. In the order of a zone's life: sync() finds it, add() watches it,
+// classify() says whether it is ours, the handlers record what it says, sync() forgets it.
+#include "watcher/zones/zones.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include "watcher/loop/loop.h"
+#include "watcher/store/store.h"
+#include "watcher/zones/flood.h"
+
+namespace xenpack {
+namespace {
+
+// More than any domain can have; a value above it in memory/ is not a size.
+constexpr std::uint64_t kMostKib = std::uint64_t{1} << 40;
+
+std::optional<std::uint64_t> kib_or_nothing(const Expected<std::optional<std::string>>& value) {
+    if (!value || !*value) {
+        return std::nullopt;
+    }
+    const auto kib = parse_kib(**value, kMostKib);
+    return kib ? std::optional(*kib) : std::nullopt;
+}
+
+ZoneKey key_of(const xenpack_domain& domain) {
+    ZoneKey key;
+    key.domid = domain.domid;
+    std::memcpy(key.uuid.data(), domain.uuid, key.uuid.size());
+    return key;
+}
+
+// A value for a sentence: short, and nothing in it that a terminal would act on.
+std::string quoted(std::string_view untrusted_text) {
+    std::string text = "\"";
+    for (const char c : untrusted_text.substr(0, 40)) {
+        text += c >= 0x20 && c < 0x7f ? c : '?';
+    }
+    return text + (untrusted_text.size() > 40 ? "...\"" : "\"");
+}
+
+}  // namespace
+
+// A zone with the watches that keep it true. Its address is stable while it lives.
+struct Zones::Watched {
+    Watched(Zones& zones, const xenpack_domain& domain) : owner(zones) {
+        zone.key = key_of(domain);
+        zone.domain = domain;
+    }
+
+    [[nodiscard]] std::string path(std::string_view below) const {
+        return domain_path(zone.key.domid, below);
+    }
+
+    Store::WatchHandle watch(std::string_view below, void (Watched::*handler)()) {
+        auto handle = owner.store_.watch(path(below), [this, handler] { (this->*handler)(); });
+        return handle ? std::move(*handle) : nullptr;
+    }
+
+    void watch_basics() {
+        watches.push_back(watch("name", &Watched::on_name));
+        watches.push_back(watch("memory/target", &Watched::on_target));
+        watches.push_back(watch("memory/static-max", &Watched::on_static_max));
+        on_name();
+        on_target();
+        on_static_max();
+    }
+
+    void listen() {
+        report_watch = watch(kReportPath, &Watched::on_report);
+        agent_watch = watch("data/meminfo_free", &Watched::on_xen_guest_agent);
+        qubes_watch = watch("memory/meminfo", &Watched::on_qubes);
+    }
+
+    void stop_listening() {
+        report_watch.reset();
+        agent_watch.reset();
+        qubes_watch.reset();
+    }
+
+    [[nodiscard]] bool listening() const { return report_watch != nullptr; }
+
+    void on_name() {
+        const auto name = owner.store_.read(path("name"));
+        if (name && *name && **name != zone.name) {
+            zone.name = **name;
+            if (classified) {
+                owner.classify(*this);
+            }
+            owner.mediator_.zones_changed();
+        }
+    }
+
+    void on_target() { update(zone.target_kib, "memory/target"); }
+    void on_static_max() { update(zone.static_max_kib, "memory/static-max"); }
+
+    void update(std::optional<std::uint64_t>& value, std::string_view below) {
+        const auto fresh = kib_or_nothing(owner.store_.read(path(below)));
+        if (fresh != value) {
+            value = fresh;
+            owner.mediator_.zones_changed();
+        }
+    }
+
+    // A watch is on a key the guest writes: bounded, whatever the guest does.
+    bool admit() {
+        const std::int64_t now_ms = Loop::now_ms();
+        if (flood.admit(now_ms)) {
+            return true;
+        }
+        const std::int64_t penalty_ms =
+            flood.penalty_ms(now_ms, kFloodPenaltyMs, kFloodPenaltyMaxMs);
+        stop_listening();
+        // Shown for as long again, so that a zone which goes on does not flicker in status.
+        zone.flooding_until_ms = now_ms + 2 * penalty_ms;
+        if (!flood_timer) {
+            flood_timer = owner.loop_.make_timer([this] { listen(); });
+        }
+        flood_timer->start(penalty_ms);
+        owner.mediator_.zone_fault(
+            zone, fmt::format("writes its report more than {} times a second; not listened to for "
+                              "{} s and left at its size",
+                              kReportsPerS, penalty_ms / 1000));
+        owner.mediator_.zones_changed();
+        return false;
+    }
+
+    [[nodiscard]] std::uint64_t most_kib() const { return zone.static_max_kib.value_or(kMostKib); }
+
+    void on_report() {
+        if (!admit()) {
+            return;
+        }
+        const auto value = owner.store_.read_untrusted(path(kReportPath));
+        if (!value || !*value) {
+            return;
+        }
+        const auto sample = (*value)->parse([&](const std::string& untrusted_text) {
+            return parse_own(untrusted_text);
+        });
+        take(Agent::xenpack, sample);
+    }
+
+    Expected<Sample> parse_own(const std::string& untrusted_text) const {
+        const auto report = parse_report(untrusted_text);
+        if (!report) {
+            return fail("{}: {} is {}", kReportPath, report.error().what, quoted(untrusted_text));
+        }
+        if (report->total_kib > most_kib()) {
+            return fail("{}: it says it has {} MiB, and may have {} MiB at the most", kReportPath,
+                        report->total_kib / 1024, most_kib() / 1024);
+        }
+        return sample_of(*report);
+    }
+
+    void on_xen_guest_agent() {
+        if (!admit()) {
+            return;
+        }
+        const auto free = owner.store_.read_untrusted(path("data/meminfo_free"));
+        const auto total = owner.store_.read_untrusted(path("data/meminfo_total"));
+        if (!free || !*free || !total || !*total) {
+            return;
+        }
+        take(Agent::xen_guest_agent, (*free)->parse([&](const std::string& untrusted_free) {
+            return (*total)->parse([&](const std::string& untrusted_total) {
+                return parse_xen_guest_agent(untrusted_free, untrusted_total, most_kib());
+            });
+        }));
+    }
+
+    void on_qubes() {
+        if (!admit()) {
+            return;
+        }
+        const auto used = owner.store_.read_untrusted(path("memory/meminfo"));
+        if (used && *used) {
+            take(Agent::qubes, (*used)->parse([&](const std::string& untrusted_used) {
+                return parse_qubes(untrusted_used, most_kib());
+            }));
+        }
+    }
+
+    // The better agent's word counts; a worse one is heard only while the better is silent.
+    [[nodiscard]] bool outranked(Agent agent) const {
+        return zone.pressure.agent != Agent::none && zone.pressure.agent < agent &&
+               Loop::now_ms() < stale_at_ms(zone.pressure);
+    }
+
+    void take(Agent agent, const Expected<Sample>& sample) {
+        if (outranked(agent)) {
+            return;
+        }
+        if (!sample) {
+            if (zone.garbled_why.empty()) {
+                owner.mediator_.zone_fault(zone, fmt::format("its report cannot be read: {}",
+                                                             sample.error().what));
+            }
+            zone.garbled_why = sample.error().what;
+        } else {
+            zone.garbled_why.clear();
+            zone.pressure = observe(zone.pressure, *sample, Loop::now_ms());
+            unmeasured = true;
+        }
+        owner.mediator_.zones_changed();
+    }
+
+    // A report and a domain at rest together tell what the domain holds beyond its kernel's memory.
+    void measure_overhead() {
+        if (!unmeasured || zone.pressure.total_kib == 0 ||
+            direction(zone.progress, zone.domain.current_kib) != Direction::none) {
+            return;
+        }
+        const std::uint64_t current = zone.domain.current_kib;
+        zone.overhead_kib = current - std::min(current, zone.pressure.total_kib);
+        unmeasured = false;
+    }
+
+    Zones& owner;
+    Zone zone;
+    bool classified = false;
+    bool unmeasured = false;
+    Flood flood{kReportBurst, kReportsPerS};
+    std::unique_ptr<Loop::Timer> flood_timer;
+    std::vector<Store::WatchHandle> watches;
+    Store::WatchHandle report_watch;
+    Store::WatchHandle agent_watch;
+    Store::WatchHandle qubes_watch;
+};
+
+Zones::Zones(Loop& loop, Store& store, Toolstack& toolstack, Mediator& mediator)
+    : loop_(loop), store_(store), toolstack_(toolstack), mediator_(mediator) {}
+
+Zones::~Zones() = default;
+
+void Zones::sync(const std::vector<xenpack_domain>& domains) {
+    for (auto it = zones_.begin(); it != zones_.end();) {
+        const bool there = std::ranges::any_of(domains, [&](const xenpack_domain& d) {
+            return (d.flags & XENPACK_DOMAIN_IS_DYING) == 0 && key_of(d) == it->first;
+        });
+        if (there) {
+            ++it;
+            continue;
+        }
+        const std::unique_ptr<Watched> gone = std::move(it->second);
+        it = zones_.erase(it);
+        mediator_.zone_gone(gone->zone);
+    }
+    for (const xenpack_domain& domain : domains) {
+        if (domain.domid == 0) {
+            if (!dom0_watched_) {
+                dom0_watched_ = std::make_unique<Watched>(*this, domain);
+                dom0_watched_->watch_basics();
+            }
+            dom0_ = {domain, dom0_watched_->zone.target_kib};
+        } else if ((domain.flags & XENPACK_DOMAIN_IS_DYING) == 0) {
+            add(domain);
+        }
+    }
+}
+
+void Zones::add(const xenpack_domain& domain) {
+    auto& watched = zones_[key_of(domain)];
+    if (!watched) {
+        watched = std::make_unique<Watched>(*this, domain);
+        watched->watch_basics();
+        // Before it is known to be ours: nothing but its first report tells that it runs.
+        watched->listen();
+    }
+    watched->zone.domain = domain;
+    // Its record is complete once it runs; before that it is being built.
+    if (!watched->classified && (domain.flags & XENPACK_DOMAIN_NEVER_RAN) == 0) {
+        watched->classified = true;
+        classify(*watched);
+        mediator_.zone_found(watched->zone);
+    }
+    if (watched->zone.target_kib) {
+        watched->zone.progress = advance(watched->zone.progress, *watched->zone.target_kib,
+                                         domain.current_kib, Loop::now_ms());
+        watched->measure_overhead();
+    }
+}
+
+void Zones::classify(Watched& watched) {
+    Zone& zone = watched.zone;
+    if (!zone.created_with) {
+        const auto created = toolstack_.domain_config(zone.key.domid, zone.key.uuid);
+        if (created) {
+            zone.created_with = *created;
+        }
+    }
+    zone.config = mediator_.config_for(zone.name);
+    const bool ranges =
+        zone.created_with && zone.created_with->max_memory_kib > zone.created_with->memory_kib;
+    zone.managed = zone.config.manage.value_or(ranges);
+    if (zone.managed) {
+        zone.unmanaged_why.clear();
+    } else if (zone.config.manage) {
+        zone.unmanaged_why = "the configuration says manage = no";
+    } else if (!zone.created_with) {
+        zone.unmanaged_why = "libxl has no record of how it was created";
+    } else {
+        zone.unmanaged_why = "its maxmem is not above its memory, and the configuration does not "
+                             "name it";
+    }
+    if (zone.managed && !watched.listening()) {
+        watched.listen();
+    } else if (!zone.managed) {
+        watched.stop_listening();
+    }
+}
+
+void Zones::reconfigure() {
+    for (const auto& [key, watched] : zones_) {
+        if (watched->classified) {
+            classify(*watched);
+        }
+    }
+    mediator_.zones_changed();
+}
+
+std::vector<Zone*> Zones::all() {
+    std::vector<Zone*> list;
+    list.reserve(zones_.size());
+    for (const auto& [key, watched] : zones_) {
+        list.push_back(&watched->zone);
+    }
+    return list;
+}
+
+Zone* Zones::find(const ZoneKey& key) {
+    const auto it = zones_.find(key);
+    return it == zones_.end() ? nullptr : &it->second->zone;
+}
+
+Expected<Zone*> Zones::find(const std::string& name_or_domid) {
+    std::vector<Zone*> found;
+    std::ranges::copy_if(all(), std::back_inserter(found),
+                         [&](const Zone* z) { return z->name == name_or_domid; });
+    if (found.empty()) {
+        std::ranges::copy_if(all(), std::back_inserter(found), [&](const Zone* z) {
+            return std::to_string(z->key.domid) == name_or_domid;
+        });
+    }
+    if (found.empty()) {
+        return fail_with(ENOENT, "no zone is named {}; `xenpack status` lists them",
+                         quoted(name_or_domid));
+    }
+    if (found.size() > 1) {
+        return fail_with(EEXIST, "{} domains are named {}; use the domid", found.size(),
+                         quoted(name_or_domid));
+    }
+    return found.front();
+}
+
+const Zones::Dom0& Zones::dom0() const { return dom0_; }
+
+}  // namespace xenpack
