@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Progress: is a zone following its target? Pure. The watcher keeps one per zone and asks at each
+// look; balance/ leaves alone a zone that is stuck until its penalty has passed.
+#pragma once
+
+#include <cstdint>
+
+namespace xenpack {
+
+// Linux' balloon driver retries for about 14 s and then sleeps for an hour; XAPI's squeezed calls a
+// domain stuck after 5 s without movement.
+inline constexpr std::int64_t kStuckAfterMs = 6'000;
+// Less than this in that time is not movement: one page would otherwise do.
+inline constexpr std::uint64_t kMovementMinKib = 2048;
+// A domain that has come this near is there: kernels keep a few pages more or less.
+inline constexpr std::uint64_t kReachedWithinKib = 1024;
+// A domain that stops this near has pages we do not know of; they become its offset.
+inline constexpr std::uint64_t kOffsetMaxKib = 8 * 1024;
+// The first penalty; each further one is twice as long, and half is forgiven for each quiet one.
+inline constexpr std::int64_t kPenaltyMs = 30'000;
+inline constexpr std::int64_t kPenaltyMaxMs = 600'000;
+
+enum class Direction { none, growing, shrinking };
+
+struct Progress {
+    std::uint64_t target_kib = 0;
+    std::int64_t offset_kib = 0;  // current - target of this domain when it is at its target
+    std::uint64_t mark_kib = 0;   // current when movement was last seen
+    std::int64_t mark_ms = 0;
+    std::int64_t penalty_ms = 0;     // how long the last penalty was
+    std::int64_t stuck_until_ms = 0; // 0: never was
+    Direction stuck_direction = Direction::none;  // what it failed to do
+
+    [[nodiscard]] bool stuck(std::int64_t now_ms) const { return now_ms < stuck_until_ms; }
+};
+
+[[nodiscard]] Direction direction(const Progress& progress, std::uint64_t current_kib);
+
+// Looks at the domain as it is now. A new target starts anew.
+[[nodiscard]] Progress advance(const Progress& before, std::uint64_t target_kib,
+                               std::uint64_t current_kib, std::int64_t now_ms);
+
+}  // namespace xenpack

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Pressure: what a zone's samples, taken together, say it needs. Pure: values in, values out; the
+// caller brings the time. Called by zones/ for each sample and by the watcher before a decision.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "watcher/pressure/agents.h"
+
+namespace xenpack {
+
+// What is remembered of one zone's samples. A value: copy it, compare it, print it.
+struct Pressure {
+    Agent agent = Agent::none;
+    std::int64_t first_ms = 0;   // when this agent was first heard
+    std::int64_t last_ms = 0;    // when it was last heard
+    std::uint64_t total_kib = 0; // as last said; 0: unknown
+    std::uint64_t used_kib = 0;  // as last said
+    // The most used of late: rises with used_kib at once, falls towards it by kCalmHalfLife. Growth
+    // follows the quick one, shrinking the slow one (the maximum of two averages, as ESX does it).
+    std::uint64_t used_slow_kib = 0;
+    std::uint64_t rise_kib_per_s = 0;     // how quickly used_kib is growing; 0 when it is not
+    std::optional<double> stalled_share;  // of the time between the last two samples, 0..1
+    std::int64_t stalled_ms = -1;         // when a stall was last seen; -1: never
+    std::uint64_t heartbeat_ms = 0;       // a silence of twice this means a dead reporter
+    std::optional<Report> last_report;
+};
+
+inline constexpr std::int64_t kCalmHalfLifeMs = 20'000;
+
+// A zone counts as stalled above this share of its time lost to memory. oomd acts at 60 % for 30 s,
+// by killing; senpai aims at 0.1 %. Growing is cheap, so it begins well before work is lost.
+inline constexpr double kStallShare = 0.02;
+// Without PSI: so many KiB a second read back that had been there before.
+inline constexpr std::uint64_t kThrashKibPerS = 2048;
+// A silence of this many heartbeats, plus a grace for a busy host, is a dead reporter.
+inline constexpr std::int64_t kMissedHeartbeats = 2;
+inline constexpr std::int64_t kHeartbeatGraceMs = 5'000;
+// xe-guest-utilities writes every 120 s, xen-guest-agent every 60 s, Qubes only on a change.
+inline constexpr std::uint64_t kXenAgentHeartbeatMs = 180'000;
+inline constexpr std::uint64_t kQubesHeartbeatMs = 300'000;
+
+[[nodiscard]] Pressure observe(const Pressure& before, const Sample& sample, std::int64_t now_ms);
+
+// When the silence becomes a dead reporter, unless it speaks before.
+[[nodiscard]] std::int64_t stale_at_ms(const Pressure& pressure);
+
+struct Demand {
+    std::uint64_t need_kib = 0;  // target at which the zone would be at ease
+    bool stalled = false;        // it is losing time to memory now
+};
+
+struct DemandRule {
+    std::uint64_t overhead_kib = 0;  // pages the domain holds that its kernel does not manage
+    unsigned headroom_percent = 25;
+};
+
+// The need to grow at once (quick) and the need to keep (slow): shrink only what is above the slow.
+[[nodiscard]] Demand quick_demand(const Pressure& pressure, const DemandRule& rule,
+                                  std::int64_t now_ms);
+[[nodiscard]] Demand slow_demand(const Pressure& pressure, const DemandRule& rule,
+                                 std::int64_t now_ms);
+
+}  // namespace xenpack
