@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Options of xenpack-guest, read by hand: the program is too small for a library. main calls it.
+#include "watcher/guest/options.h"
+
+#include <optional>
+
+#include "watcher/guest/proc_text.h"
+#include "watcher/pressure/report.h"
+
+namespace xenpack::guest {
+namespace {
+
+// Walks the arguments; an option's value is behind "=" or is the argument that follows.
+class Arguments {
+  public:
+    explicit Arguments(std::span<const char* const> rest) : rest_(rest) {}
+
+    [[nodiscard]] bool next() {
+        if (rest_.empty()) {
+            return false;
+        }
+        const std::string_view word = rest_.front();
+        rest_ = rest_.subspan(1);
+        const std::size_t equals = word.starts_with("--") ? word.find('=') : std::string_view::npos;
+        name_ = word.substr(0, equals);
+        value_.reset();
+        if (equals != std::string_view::npos) {
+            value_ = word.substr(equals + 1);
+        }
+        return true;
+    }
+
+    [[nodiscard]] std::string_view name() const { return name_; }
+    [[nodiscard]] bool has_value() const { return value_.has_value(); }
+
+    [[nodiscard]] std::optional<std::string_view> take_value() {
+        if (!value_ && !rest_.empty()) {
+            value_ = rest_.front();
+            rest_ = rest_.subspan(1);
+        }
+        return value_;
+    }
+
+  private:
+    std::span<const char* const> rest_;
+    std::string_view name_;
+    std::optional<std::string_view> value_;
+};
+
+Expected<void> take_heartbeat(Arguments& arguments, Options& options) {
+    const auto seconds = parse_single(arguments.take_value().value_or(""));
+    if (!seconds || *seconds < kHeartbeatMinS || *seconds > kHeartbeatMaxS) {
+        return fail("--heartbeat needs a number of seconds from {} to {}", kHeartbeatMinS,
+                    kHeartbeatMaxS);
+    }
+    options.heartbeat_s = *seconds;
+    return {};
+}
+
+Expected<void> take_brake(Arguments& arguments, Options& options) {
+    const auto directory = arguments.take_value();
+    if (!directory || !directory->starts_with('/')) {
+        return fail("--brake needs the path of a cgroup, as in /sys/fs/cgroup/workload");
+    }
+    options.brake = *directory;
+    return {};
+}
+
+std::optional<Options::Action> action_of(std::string_view name) {
+    if (name == "--once") {
+        return Options::Action::once;
+    }
+    if (name == "--help" || name == "-h") {
+        return Options::Action::help;
+    }
+    if (name == "--version") {
+        return Options::Action::version;
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+Expected<Options> parse_options(std::span<const char* const> arguments) {
+    Options options;
+    Arguments walk(arguments);
+    while (walk.next()) {
+        Expected<void> taken;
+        if (walk.name() == "--heartbeat") {
+            taken = take_heartbeat(walk, options);
+        } else if (walk.name() == "--brake") {
+            taken = take_brake(walk, options);
+        } else if (const auto action = action_of(walk.name()); action && !walk.has_value()) {
+            options.action = *action;
+        } else {
+            return fail("unknown option {}; --help lists them", walk.name());
+        }
+        if (!taken) {
+            return tl::unexpected(taken.error());
+        }
+    }
+    return options;
+}
+
+std::string_view help_text() {
+    return "usage: xenpack-guest [--heartbeat SECONDS] [--brake CGROUP]\n"
+           "       xenpack-guest --once\n"
+           "\n"
+           "Reports this zone's memory to the host it runs on, when it matters and not otherwise:\n"
+           "one line in the zone's xenstore directory, data/xenpack/report.\n"
+           "\n"
+           "  --heartbeat SECONDS  report at least this often; 1 to 600, else 30\n"
+           "  --brake CGROUP       keep memory.high of this cgroup v2 directory a little under "
+           "what\n"
+           "                       the zone has: a workload in it that allocates faster than the\n"
+           "                       host can give is slowed, not killed. Lifted when the zone is "
+           "at\n"
+           "                       its ceiling, or when no memory came for 10 seconds\n"
+           "  --once               print one report and end; needs no Xen\n"
+           "  --help, --version\n"
+           "\n"
+           "Ends on SIGTERM or SIGINT. Exit status: 0; 64 wrong usage; 69 no xenstore, no\n"
+           "/proc/meminfo or no such cgroup.\n";
+}
+
+}  // namespace xenpack::guest

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Options: what xenpack-guest's command line asks for. Pure; main calls it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "watcher/error.h"
+
+namespace xenpack::guest {
+
+struct Options {
+    enum class Action { run, once, help, version };
+
+    Action action = Action::run;
+    std::uint64_t heartbeat_s = 30;  // kHeartbeatMinS to kHeartbeatMaxS
+    std::string brake;               // a cgroup v2 directory; empty: no brake
+};
+
+// arguments: without the program's name. The last of several equal options holds.
+[[nodiscard]] Expected<Options> parse_options(std::span<const char* const> arguments);
+
+[[nodiscard]] std::string_view help_text();
+
+}  // namespace xenpack::guest
