@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Config: xenpack.conf as plain values, read whole and checked before anything uses it.
+// xenpackd loads it at start and on reload, `xenpack check-config` by the same path.
+// It knows no Xen, does not log, and never returns a half-read configuration.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "watcher/error.h"
+
+namespace xenpack {
+
+// An amount given as a size or as percent of something the reader knows (the host's memory).
+struct SizeOrPercent {
+    std::uint64_t kib = 0;
+    std::optional<unsigned> percent;  // 0..100; where set, kib is unused
+
+    [[nodiscard]] std::uint64_t of(std::uint64_t whole_kib) const {
+        return percent ? whole_kib / 100 * *percent : kib;
+    }
+};
+
+struct ZoneConfig {
+    // yes: managed though its maxmem is not above its memory. no: left alone. unset: by its maxmem.
+    std::optional<bool> manage;
+    std::optional<std::uint64_t> floor_kib;    // never shrunk below; unset: by size
+    std::optional<std::uint64_t> ceiling_kib;  // never grown above; unset: the zone's maxmem
+    std::optional<unsigned> weight;            // 1..10000; unset: 100
+    std::optional<unsigned> headroom_percent;  // 5..100, of memory in use; unset: 25
+};
+
+struct ZoneSection {
+    std::string pattern;  // fnmatch(3) against the domain's name
+    ZoneConfig values;
+    int line = 0;
+};
+
+struct Config {
+    std::string socket_path = "/run/xenpack/xenpack.sock";
+    std::string toolstack = "libxl";          // a plugin's name, or an absolute path to one
+    SizeOrPercent reserve{0, 10};             // free memory kept so that growth is granted at once
+    std::uint64_t emergency_kib = 72 * 1024;  // of the free memory, never given to a zone
+    std::uint64_t dom0_floor_kib = 512 * 1024;
+    ZoneConfig zone_defaults;           // section [zone]
+    std::vector<ZoneSection> sections;  // sections [zone PATTERN], in the file's order
+
+    // The first section whose pattern matches, and no other, decides the values it sets; [zone]
+    // those it does not set.
+    [[nodiscard]] ZoneConfig zone(const std::string& name) const;
+};
+
+inline constexpr unsigned kDefaultWeight = 100;
+inline constexpr unsigned kMinWeight = 1;
+inline constexpr unsigned kMaxWeight = 10000;
+inline constexpr unsigned kDefaultHeadroomPercent = 25;
+inline constexpr std::size_t kMaxSocketPathBytes = 107;  // sun_path of unix(7), less its NUL
+
+// An error holds one line for every problem found: "FILE:LINE: what, why, what to do". Unknown
+// sections, unknown keys, sections and keys given twice, sizes without a unit, a floor above its
+// ceiling, and a section that can never apply are problems. The error's code is an errno value
+// where the file could not be read, and 0 where its contents are refused.
+[[nodiscard]] Expected<Config> load_config(const std::string& path);
+[[nodiscard]] Expected<Config> parse_config(const std::string& text, const std::string& name);
+
+// "512M", "1.5G", "65536K", "1T" -> KiB. A unit is required; parts of a KiB are dropped. At most
+// kMaxSizeKib, which is far above what Xen can address and far below what 64 bits can hold.
+inline constexpr std::uint64_t kMaxSizeKib = std::uint64_t{1} << 40;
+[[nodiscard]] Expected<std::uint64_t> parse_size_kib(std::string_view text);
+
+}  // namespace xenpack

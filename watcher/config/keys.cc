@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The table of keys, and how the value of each is read and bounded. The parser in config.cc calls
+// it. Pure; a value is taken whole or refused, never rounded into range.
+#include "watcher/config/keys.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace xenpack {
+
+namespace {
+
+Expected<unsigned> parse_whole(std::string_view text, unsigned least, unsigned most) {
+    unsigned value = 0;
+    const char* end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || stopped != end || value < least || value > most) {
+        return fail("'{}' is not a whole number from {} to {}", text, least, most);
+    }
+    return value;
+}
+
+Expected<unsigned> parse_percent(std::string_view text, unsigned least, unsigned most) {
+    if (!text.ends_with('%')) {
+        return fail("'{}' is not a percentage: write a number and %, as in 25%", text);
+    }
+    return parse_whole(text.substr(0, text.size() - 1), least, most);
+}
+
+Expected<bool> parse_yes_no(std::string_view text) {
+    if (text != "yes" && text != "no") {
+        return fail("'{}' is neither yes nor no", text);
+    }
+    return text == "yes";
+}
+
+// Keeps a parsed value in `place`, or passes its error on.
+template <class Place, class Value>
+Expected<void> keep(Place& place, const Expected<Value>& value) {
+    if (!value) {
+        return tl::unexpected<Error>(value.error());
+    }
+    place = *value;
+    return {};
+}
+
+Expected<void> set_reserve(Config& config, ZoneConfig&, std::string_view value) {
+    config.reserve = {};
+    if (value.ends_with('%')) {
+        return keep(config.reserve.percent, parse_percent(value, 0, 100));
+    }
+    return keep(config.reserve.kib, parse_size_kib(value));
+}
+
+Expected<void> set_emergency(Config& config, ZoneConfig&, std::string_view value) {
+    return keep(config.emergency_kib, parse_size_kib(value));
+}
+
+Expected<void> set_dom0_floor(Config& config, ZoneConfig&, std::string_view value) {
+    return keep(config.dom0_floor_kib, parse_size_kib(value));
+}
+
+Expected<void> set_toolstack(Config& config, ZoneConfig&, std::string_view value) {
+    const bool is_name = std::all_of(value.begin(), value.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    });
+    if (!is_name && !value.starts_with('/')) {
+        return fail(
+            "'{}' is neither a plugin's name (a-z, 0-9, - and _) nor an absolute path to one",
+            value);
+    }
+    config.toolstack = std::string(value);
+    return {};
+}
+
+Expected<void> set_socket(Config& config, ZoneConfig&, std::string_view value) {
+    if (!value.starts_with('/') || value.ends_with('/')) {
+        return fail("'{}' is not the absolute path of a socket", value);
+    }
+    if (value.size() > kMaxSocketPathBytes) {
+        return fail("'{}' is longer than the {} bytes a socket's path may have", value,
+                    kMaxSocketPathBytes);
+    }
+    config.socket_path = std::string(value);
+    return {};
+}
+
+Expected<void> set_manage(Config&, ZoneConfig& zone, std::string_view value) {
+    return keep(zone.manage, parse_yes_no(value));
+}
+
+Expected<void> set_floor(Config&, ZoneConfig& zone, std::string_view value) {
+    return keep(zone.floor_kib, parse_size_kib(value));
+}
+
+Expected<void> set_ceiling(Config&, ZoneConfig& zone, std::string_view value) {
+    const auto ceiling_kib = parse_size_kib(value);
+    if (ceiling_kib && *ceiling_kib == 0) {
+        return fail("a ceiling of {} leaves a zone no memory", value);
+    }
+    return keep(zone.ceiling_kib, ceiling_kib);
+}
+
+Expected<void> set_weight(Config&, ZoneConfig& zone, std::string_view value) {
+    return keep(zone.weight, parse_whole(value, kMinWeight, kMaxWeight));
+}
+
+Expected<void> set_headroom(Config&, ZoneConfig& zone, std::string_view value) {
+    return keep(zone.headroom_percent, parse_percent(value, 5, 100));
+}
+
+constexpr std::array kKeys = {
+    ConfigKey{SectionKind::host, "reserve", set_reserve},
+    ConfigKey{SectionKind::host, "emergency", set_emergency},
+    ConfigKey{SectionKind::host, "dom0-floor", set_dom0_floor},
+    ConfigKey{SectionKind::daemon, "toolstack", set_toolstack},
+    ConfigKey{SectionKind::daemon, "socket", set_socket},
+    ConfigKey{SectionKind::zone, "manage", set_manage},
+    ConfigKey{SectionKind::zone, "floor", set_floor},
+    ConfigKey{SectionKind::zone, "ceiling", set_ceiling},
+    ConfigKey{SectionKind::zone, "weight", set_weight},
+    ConfigKey{SectionKind::zone, "headroom", set_headroom},
+};
+
+}  // namespace
+
+std::string_view name_of(SectionKind kind) {
+    switch (kind) {
+        case SectionKind::host:
+            return "host";
+        case SectionKind::daemon:
+            return "daemon";
+        case SectionKind::zone:
+            return "zone";
+    }
+    return "";
+}
+
+std::span<const ConfigKey> config_keys() {
+    return kKeys;
+}
+
+}  // namespace xenpack

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Routes the requests of xenpack-api(7) to the Mediator and words the answers. It checks the form
+// of a request; what the values mean is the Mediator's to decide.
+#include "watcher/control/control.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "watcher/control/unix_socket.h"
+#include "watcher/loop/http_server.h"
+#include "watcher/loop/loop.h"
+
+namespace xenpack {
+
+namespace {
+
+using nlohmann::json;
+
+// Names come from outside and need not be UTF-8; what is not becomes U+FFFD.
+std::string to_line(const json& value) {
+    return value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+HttpResponse reply(int status, const json& value) {
+    return {status, to_line(value), false};
+}
+
+HttpResponse refuse(int status, const std::string& sentence) {
+    return reply(status, {{"error", sentence}});
+}
+
+HttpResponse refuse_method(const HttpRequest& request, const char* allowed) {
+    return refuse(405, fmt::format("{} is not possible here: use {}", request.method, allowed));
+}
+
+int status_for(const Error& error) {
+    switch (error.code) {
+        case ENOENT:
+        case ESRCH:
+            return 404;
+        case EBUSY:
+        case EPERM:
+            return 409;
+        case 0:
+        case EINVAL:
+        case ERANGE:
+            return 400;
+        default:
+            return 500;
+    }
+}
+
+class SocketControl final : public Control {
+  public:
+    SocketControl(std::unique_ptr<UnixSocket> socket, Mediator& mediator)
+        : socket_(std::move(socket)), mediator_(mediator) {}
+
+    Expected<void> serve(Loop& loop) {
+        auto server = HttpServer::serve(
+            loop, socket_->fd(), [this](const HttpRequest& request) { return answer(request); });
+        if (!server) {
+            return tl::unexpected<Error>(server.error());
+        }
+        server_ = std::move(*server);
+        return {};
+    }
+
+    void publish(const json& event) override {
+        if (server_->streams() > 0) {
+            server_->broadcast(to_line(event));
+        }
+    }
+
+  private:
+    HttpResponse answer(const HttpRequest& request);
+    HttpResponse set_zone(const std::string& zone, const std::string& body);
+    HttpResponse reload();
+
+    std::unique_ptr<UnixSocket> socket_;
+    Mediator& mediator_;
+    std::unique_ptr<HttpServer> server_;
+};
+
+HttpResponse SocketControl::answer(const HttpRequest& request) {
+    const auto& path = request.path;
+    const auto is = [&](const char* name) {
+        return path.size() == 2 && path[0] == "v1" && path[1] == name;
+    };
+    if (is("status")) {
+        return request.method == "GET" ? reply(200, mediator_.status())
+                                       : refuse_method(request, "GET");
+    }
+    if (is("events")) {
+        return request.method == "GET" ? HttpResponse{200, {}, true}
+                                       : refuse_method(request, "GET");
+    }
+    if (is("reload")) {
+        return request.method == "POST" ? reload() : refuse_method(request, "POST");
+    }
+    if (path.size() == 4 && path[0] == "v1" && path[1] == "zones" && path[3] == "settings") {
+        return request.method == "POST" ? set_zone(path[2], request.body)
+                                        : refuse_method(request, "POST");
+    }
+    return refuse(404, "no such resource: xenpack-api(7) lists them");
+}
+
+HttpResponse SocketControl::set_zone(const std::string& zone, const std::string& body) {
+    const json settings = json::parse(body, nullptr, false);
+    if (!settings.is_object() || settings.empty()) {
+        return refuse(400, "the body must be a JSON object with at least one setting");
+    }
+    const auto result = mediator_.set_zone(zone, settings);
+    if (!result) {
+        return refuse(status_for(result.error()), result.error().what);
+    }
+    return reply(200, *result);
+}
+
+HttpResponse SocketControl::reload() {
+    const auto result = mediator_.reload();
+    if (!result) {
+        // Code 0: the file was read, and says what it must not.
+        const int code = result.error().code;
+        return refuse(code == 0 ? 422 : code == EBUSY ? 409 : 500, result.error().what);
+    }
+    return reply(200, json::object());
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<Control>> Control::listen(Loop& loop, const std::string& socket_path,
+                                                   Mediator& mediator) {
+    auto socket = UnixSocket::listen(socket_path);
+    if (!socket) {
+        return tl::unexpected<Error>(socket.error());
+    }
+    auto control = std::make_unique<SocketControl>(std::move(*socket), mediator);
+    if (const auto served = control->serve(loop); !served) {
+        return tl::unexpected<Error>(served.error());
+    }
+    return control;
+}
+
+}  // namespace xenpack
