@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// libcurl behind Client. Nothing here may throw through libcurl's C frames.
+#include "watcher/cli/client.h"
+
+#include <curl/curl.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace xenpack {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr long kAnswerWithinMs = 30'000;
+
+struct EasyDeleter {
+    void operator()(CURL* easy) const noexcept { curl_easy_cleanup(easy); }
+};
+
+struct ListDeleter {
+    void operator()(curl_slist* list) const noexcept { curl_slist_free_all(list); }
+};
+
+using Easy = std::unique_ptr<CURL, EasyDeleter>;
+
+Easy make_easy(const std::string& socket_path, const std::string& path) {
+    Easy easy(curl_easy_init());
+    if (!easy) {
+        return easy;
+    }
+    // No proxy of the environment's may come between us and the socket.
+    curl_easy_setopt(easy.get(), CURLOPT_PROXY, "");
+    curl_easy_setopt(easy.get(), CURLOPT_UNIX_SOCKET_PATH, socket_path.c_str());
+    curl_easy_setopt(easy.get(), CURLOPT_URL, ("http://xenpack" + path).c_str());
+    curl_easy_setopt(easy.get(), CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(easy.get(), CURLOPT_NOSIGNAL, 1L);
+    return easy;
+}
+
+Failure not_reached(CURL* easy, CURLcode code, const std::string& socket_path) {
+    long reason = 0;
+    curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &reason);
+    const int error = static_cast<int>(reason);
+    switch (code) {
+        case CURLE_COULDNT_CONNECT:
+            if (error == EACCES || error == EPERM) {
+                return {ExitStatus::not_permitted,
+                        fmt::format("not permitted to open {}: only root may talk to xenpackd; run "
+                                    "this as root",
+                                    socket_path)};
+            }
+            return {
+                ExitStatus::daemon_not_running,
+                fmt::format("xenpackd is not running: nothing answers on {}{}{}; start it with: "
+                            "systemctl start xenpackd",
+                            socket_path, error == 0 ? "" : ": ",
+                            error == 0 ? "" : std::strerror(error))};
+        case CURLE_OPERATION_TIMEDOUT:
+            return {ExitStatus::failed,
+                    fmt::format("xenpackd has not answered within {} s: its journal may say why: "
+                                "journalctl -u xenpackd",
+                                kAnswerWithinMs / 1000)};
+        default:
+            return {ExitStatus::failed, fmt::format("talking to xenpackd on {} failed: {}",
+                                                    socket_path, curl_easy_strerror(code))};
+    }
+}
+
+// What an answer that is no success says.
+Failure refused(long status, const std::string& body) {
+    const json answer = json::parse(body, nullptr, false);
+    const bool has_sentence =
+        answer.is_object() && answer.contains("error") && answer["error"].is_string();
+    return {status == 422 ? ExitStatus::bad_configuration : ExitStatus::failed,
+            has_sentence ? answer["error"].get<std::string>()
+                         : fmt::format("xenpackd answered with HTTP status {}", status)};
+}
+
+long status_of(CURL* easy) {
+    long status = 0;
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    return status;
+}
+
+std::size_t on_body(char* data, std::size_t, std::size_t size, void* body) noexcept {
+    try {
+        static_cast<std::string*>(body)->append(data, size);
+        return size;
+    } catch (const std::exception&) {
+        return 0;
+    }
+}
+
+// Performs a request with a short answer.
+Result<json> exchange(CURL* easy, const std::string& socket_path) {
+    std::string body;
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, kAnswerWithinMs);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &on_body);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, &body);
+    if (const CURLcode code = curl_easy_perform(easy); code != CURLE_OK) {
+        return tl::unexpected<Failure>(not_reached(easy, code, socket_path));
+    }
+    const long status = status_of(easy);
+    if (status != 200) {
+        return tl::unexpected<Failure>(refused(status, body));
+    }
+    json answer = json::parse(body, nullptr, false);
+    if (answer.is_discarded()) {
+        return fail_as(ExitStatus::failed, "xenpackd's answer is not JSON");
+    }
+    return answer;
+}
+
+tl::unexpected<Failure> out_of_memory() {
+    return fail_as(ExitStatus::failed, "cannot start an HTTP request: out of memory");
+}
+
+// An open-ended answer, cut into lines as it arrives.
+struct LineReader {
+    CURL* easy;
+    const Client::TakeLine& take;
+    std::string pending;
+    std::optional<Failure> failure;
+
+    // Whether to go on.
+    bool feed(std::string_view data) {
+        pending.append(data);
+        if (status_of(easy) != 200) {
+            return true;  // an error's body, which the caller reads when it is complete
+        }
+        std::size_t begin = 0;
+        for (std::size_t end; (end = pending.find('\n', begin)) != std::string::npos;
+             begin = end + 1) {
+            const auto taken = take(std::string_view(pending).substr(begin, end - begin));
+            if (!taken) {
+                failure = taken.error();
+                return false;
+            }
+        }
+        pending.erase(0, begin);
+        return true;
+    }
+};
+
+std::size_t on_stream(char* data, std::size_t, std::size_t size, void* reader) noexcept {
+    auto& self = *static_cast<LineReader*>(reader);
+    try {
+        return self.feed({data, size}) ? size : 0;
+    } catch (const std::exception& error) {
+        self.failure = Failure{
+            ExitStatus::failed,
+            std::string("xenpackd sent what this xenpack does not understand: ") + error.what()};
+        return 0;
+    }
+}
+
+}  // namespace
+
+Result<json> Client::get(const std::string& path) const {
+    const Easy easy = make_easy(socket_path_, path);
+    return easy ? exchange(easy.get(), socket_path_) : out_of_memory();
+}
+
+Result<json> Client::post(const std::string& path, const json& body) const {
+    const Easy easy = make_easy(socket_path_, path);
+    const std::unique_ptr<curl_slist, ListDeleter> headers(
+        curl_slist_append(nullptr, "Content-Type: application/json"));
+    if (!easy || !headers) {
+        return out_of_memory();
+    }
+    const std::string text = body.dump(-1, ' ', false, json::error_handler_t::replace);
+    curl_easy_setopt(easy.get(), CURLOPT_HTTPHEADER, headers.get());
+    curl_easy_setopt(easy.get(), CURLOPT_POSTFIELDSIZE, static_cast<long>(text.size()));
+    curl_easy_setopt(easy.get(), CURLOPT_POSTFIELDS, text.c_str());
+    return exchange(easy.get(), socket_path_);
+}
+
+Failure Client::follow(const std::string& path, const TakeLine& take) const {
+    const Easy easy = make_easy(socket_path_, path);
+    if (!easy) {
+        return out_of_memory().value();
+    }
+    LineReader reader{easy.get(), take, {}, {}};
+    curl_easy_setopt(easy.get(), CURLOPT_WRITEFUNCTION, &on_stream);
+    curl_easy_setopt(easy.get(), CURLOPT_WRITEDATA, &reader);
+    const CURLcode code = curl_easy_perform(easy.get());
+    if (reader.failure) {
+        return *reader.failure;
+    }
+    const long status = status_of(easy.get());
+    if (status == 0) {
+        return not_reached(easy.get(), code, socket_path_);
+    }
+    if (status != 200) {
+        return refused(status, reader.pending);
+    }
+    return {ExitStatus::daemon_not_running,
+            "xenpackd has ended the stream: it was stopped, or this reader was too slow"};
+}
+
+std::string path_segment(const std::string& text) {
+    struct CurlDeleter {
+        void operator()(char* memory) const noexcept { curl_free(memory); }
+    };
+    const Easy easy(curl_easy_init());
+    const std::unique_ptr<char, CurlDeleter> encoded(
+        easy ? curl_easy_escape(easy.get(), text.c_str(), static_cast<int>(text.size())) : nullptr);
+    return encoded ? std::string(encoded.get()) : text;
+}
+
+}  // namespace xenpack

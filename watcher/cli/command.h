@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Command: one verb of `xenpack`. Each has a file of its own and a line in the table of
+// commands.cc. A command prints its result on standard output and returns its failure; main prints
+// that.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "watcher/cli/failure.h"
+
+namespace CLI {
+class App;
+}
+
+namespace xenpack {
+
+// Options that several commands share.
+struct CommonOptions {
+    std::string socket;  // of the daemon
+    bool json = false;
+};
+
+class Command {
+  public:
+    virtual ~Command() = default;
+    [[nodiscard]] virtual const char* name() const = 0;
+    [[nodiscard]] virtual const char* summary() const = 0;
+    [[nodiscard]] virtual const char* examples() const = 0;  // shown below its --help
+    [[nodiscard]] virtual bool needs_daemon() const { return true; }
+    virtual void add_options(CLI::App& app) = 0;
+    // Called once, after the options have been parsed into the command.
+    [[nodiscard]] virtual Result<void> run(const CommonOptions& common) = 0;
+};
+
+using MakeCommand = std::unique_ptr<Command> (*)();
+
+// In the order of the help.
+[[nodiscard]] std::span<const MakeCommand> command_table();
+
+[[nodiscard]] std::unique_ptr<Command> make_status_command();
+[[nodiscard]] std::unique_ptr<Command> make_events_command();
+[[nodiscard]] std::unique_ptr<Command> make_set_command();
+[[nodiscard]] std::unique_ptr<Command> make_reload_command();
+[[nodiscard]] std::unique_ptr<Command> make_check_config_command();
+
+}  // namespace xenpack

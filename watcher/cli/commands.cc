@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The table of commands, which main walks through. A new command is one file and one line here.
+#include <array>
+
+#include "watcher/cli/command.h"
+
+namespace xenpack {
+
+namespace {
+
+constexpr std::array<MakeCommand, 5> kCommands = {
+    make_status_command, make_events_command,       make_set_command,
+    make_reload_command, make_check_config_command,
+};
+
+}  // namespace
+
+std::span<const MakeCommand> command_table() {
+    return kCommands;
+}
+
+}  // namespace xenpack

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Lays out the status: one line for the host, a table of zones, then faults and unmanaged domains.
+// Pure; must print nothing of the daemon's answer unescaped.
+#include "watcher/cli/status_view.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "watcher/cli/quantity.h"
+#include "watcher/cli/text.h"
+
+namespace xenpack {
+
+namespace {
+
+using nlohmann::json;
+
+// The member, or null where there is none.
+const json& member(const json& object, const char* name) {
+    static const json null;
+    const auto found = object.find(name);
+    return found == object.end() ? null : *found;
+}
+
+std::string text_of(const json& value) {
+    return value.is_null() ? "-" : escaped(value.get<std::string>());
+}
+
+std::string size_of(const json& value) {
+    return value.is_null() ? "-" : show_size(value.get<std::uint64_t>());
+}
+
+std::string percent_of(const json& value) {
+    return value.is_null() ? "-" : fmt::format("{:.1f}%", value.get<double>());
+}
+
+std::string age_of(const json& value) {
+    return value.is_null() ? "-" : show_age(value.get<std::uint64_t>());
+}
+
+std::string number_of(const json& value) {
+    return value.is_null() ? "-" : std::to_string(value.get<std::uint64_t>());
+}
+
+// Green: all is well and something happens. Yellow: worth a look. Red: needs somebody.
+Colour colour_of_state(const std::string& state) {
+    for (const char* moving : {"growing", "shrinking", "plenty"}) {
+        if (state == moving) {
+            return Colour::green;
+        }
+    }
+    for (const char* look : {"waiting", "stale", "pinned", "tight"}) {
+        if (state == look) {
+            return Colour::yellow;
+        }
+    }
+    for (const char* bad : {"garbled", "flooding", "stuck", "short"}) {
+        if (state == bad) {
+            return Colour::red;
+        }
+    }
+    return Colour::none;
+}
+
+std::string host_lines(const json& status, const Screen& screen) {
+    const json& host = member(status, "host");
+    const json& dom0 = member(status, "dom0");
+    const std::string state = text_of(member(host, "state"));
+    return fmt::format(
+        "host  total {}  free {}  spendable {}  reserve {}  {}  ({})\n"
+        "dom0  {}, floor {}\n",
+        size_of(member(host, "total_kib")), size_of(member(host, "free_kib")),
+        size_of(member(host, "spendable_kib")), size_of(member(host, "reserve_kib")),
+        painted(state, colour_of_state(state), screen.colours), text_of(member(host, "toolstack")),
+        size_of(member(dom0, "current_kib")), size_of(member(dom0, "floor_kib")));
+}
+
+std::string faults_of(const json& owner, const std::string& name, const Screen& screen) {
+    std::string lines;
+    for (const json& fault : member(owner, "faults")) {
+        lines +=
+            fmt::format("  {}: {}\n", painted(name, Colour::red, screen.colours), text_of(fault));
+    }
+    return lines;
+}
+
+std::string all_faults(const json& status, const Screen& screen) {
+    std::string lines = faults_of(member(status, "host"), "host", screen);
+    for (const json& zone : member(status, "zones")) {
+        lines += faults_of(
+            zone,
+            fmt::format("{} ({})", text_of(member(zone, "name")), number_of(member(zone, "domid"))),
+            screen);
+    }
+    return lines.empty() ? lines : "\nfaults:\n" + lines;
+}
+
+std::string unmanaged(const json& status) {
+    std::string lines;
+    for (const json& domain : member(status, "unmanaged")) {
+        lines +=
+            fmt::format("  {} ({})  {}  {}\n", text_of(member(domain, "name")),
+                        number_of(member(domain, "domid")), size_of(member(domain, "current_kib")),
+                        text_of(member(domain, "why")));
+    }
+    return lines.empty() ? lines : "\nnot managed:\n" + lines;
+}
+
+}  // namespace
+
+std::string render_zones(const json& zones, const Screen& screen) {
+    using enum Table::Align;
+    Table table({{"ZONE", left},
+                 {"STATE", left},
+                 {"TARGET", right},
+                 {"ACTUAL", right},
+                 {"DEMAND", right},
+                 {"PRESSURE", right},
+                 {"FLOOR", right},
+                 {"CEILING", right},
+                 {"AGO", right},
+                 {"LAST REASON", left}});
+    for (const json& zone : zones) {
+        const std::string state = text_of(member(zone, "state"));
+        table.add_row({{text_of(member(zone, "name"))},
+                       {state, colour_of_state(state)},
+                       {size_of(member(zone, "target_kib"))},
+                       {size_of(member(zone, "current_kib"))},
+                       {size_of(member(zone, "demand_kib"))},
+                       {percent_of(member(zone, "pressure_percent"))},
+                       {size_of(member(zone, "floor_kib"))},
+                       {size_of(member(zone, "ceiling_kib"))},
+                       {age_of(member(zone, "reason_age_ms")), Colour::dim},
+                       {text_of(member(zone, "reason"))}});
+    }
+    return table.render(screen);
+}
+
+std::string render_status(const json& status, const Screen& screen) {
+    const json& zones = member(status, "zones");
+    const std::string table =
+        zones.empty() ? "no zones: a domain becomes one when its maxmem is above its memory, or "
+                        "with manage = yes in xenpack.conf\n"
+                      : render_zones(zones, screen);
+    return host_lines(status, screen) + "\n" + table + all_faults(status, screen) +
+           unmanaged(status);
+}
+
+}  // namespace xenpack
