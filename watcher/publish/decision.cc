@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The two written forms of a decision.
+#include "watcher/publish/decision.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+namespace xenpack {
+namespace {
+
+std::string now_utc() {
+    using namespace std::chrono;
+    const auto now = floor<milliseconds>(system_clock::now());
+    return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
+                       fmt::gmtime(system_clock::to_time_t(floor<seconds>(now))),
+                       now.time_since_epoch().count() % 1000);
+}
+
+}  // namespace
+
+std::string_view name_of(DecisionKind kind) {
+    switch (kind) {
+        case DecisionKind::grow:
+            return "grow";
+        case DecisionKind::shrink:
+            return "shrink";
+        case DecisionKind::found:
+            return "found";
+        case DecisionKind::gone:
+            return "gone";
+        case DecisionKind::fault:
+            return "fault";
+        case DecisionKind::host:
+            return "host";
+        case DecisionKind::config:
+            return "config";
+    }
+    return "";
+}
+
+std::string to_line(const Decision& d) {
+    std::string line =
+        d.uuid.empty() ? "" : fmt::format("{} ({}): ", d.zone.empty() ? "domain" : d.zone, d.domid);
+    line += name_of(d.kind);
+    if (d.from_kib && d.to_kib) {
+        line += fmt::format(" {} -> {} MiB", (*d.from_kib + 512) / 1024, (*d.to_kib + 512) / 1024);
+    }
+    return line + ": " + d.reason;
+}
+
+nlohmann::json to_json(const Decision& d) {
+    nlohmann::json json{{"time", now_utc()}, {"kind", name_of(d.kind)}, {"reason", d.reason}};
+    if (!d.uuid.empty()) {
+        json["zone"] = d.zone;
+        json["domid"] = d.domid;
+        json["uuid"] = d.uuid;
+    }
+    if (d.from_kib) {
+        json["from_kib"] = *d.from_kib;
+    }
+    if (d.to_kib) {
+        json["to_kib"] = *d.to_kib;
+    }
+    return json;
+}
+
+}  // namespace xenpack

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Look, decide, apply, tell; in the order it happens. What is shown of it is in watcher_status.cc.
+#include "watcher/watcher.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "watcher/loop/loop.h"
+#include "watcher/store/store.h"
+
+namespace xenpack {
+namespace {
+
+// A zone that has just begun to report is still starting its work: nothing is taken from it yet.
+constexpr std::int64_t kGraceMs = 10'000;
+// A domain being saved tells no one when that is over.
+constexpr std::int64_t kBusyMs = 1'000;
+constexpr std::int64_t kDom0EveryMs = 60'000;
+// The constant libxl adds to a domain's limit in Xen (LIBXL_MAXMEM_CONSTANT).
+constexpr std::uint64_t kLimitAboveTargetKib = 1024;
+
+bool may_change(ZoneState state) {
+    switch (state) {
+        case ZoneState::steady:
+        case ZoneState::growing:
+        case ZoneState::shrinking:
+        case ZoneState::waiting:
+        case ZoneState::pinned:
+            return true;
+        case ZoneState::unmanaged:
+        case ZoneState::building:
+        case ZoneState::booting:
+        case ZoneState::paused:
+        case ZoneState::saving:
+        case ZoneState::shutdown:
+        case ZoneState::stale:
+        case ZoneState::garbled:
+        case ZoneState::flooding:
+        case ZoneState::stuck:
+            return false;
+    }
+    return false;
+}
+
+std::uint64_t distance_kib(const Zone& zone) {
+    const std::int64_t goal =
+        static_cast<std::int64_t>(zone.target_kib.value_or(0)) + zone.progress.offset_kib;
+    return static_cast<std::uint64_t>(
+        std::abs(goal - static_cast<std::int64_t>(zone.domain.current_kib)));
+}
+
+ZoneView view_of(const Zone& zone, std::int64_t now_ms) {
+    ZoneView view;
+    view.target_kib = zone.target_kib.value_or(zone.domain.current_kib);
+    view.current_kib = zone.domain.current_kib;
+    view.floor_kib = floor_kib(zone);
+    view.ceiling_kib = ceiling_kib(zone);
+    view.weight = weight(zone);
+    view.pin_kib = zone.overrides.pin_kib;
+    view.last_shrink_ms = zone.last_shrink_ms;
+    view.used_kib = zone.pressure.used_kib;
+    view.stalled_share = zone.pressure.stalled_share;
+
+    const Direction towards = direction(zone.progress, zone.domain.current_kib);
+    view.pending_kib = towards == Direction::growing ? distance_kib(zone) : 0;
+    view.leaving_kib = towards == Direction::shrinking && !zone.progress.stuck(now_ms)
+                           ? distance_kib(zone)
+                           : 0;
+    view.may_change =
+        may_change(state_of(zone, now_ms)) && zone.target_kib && zone.static_max_kib;
+    view.may_shrink = view.may_change && towards == Direction::none &&
+                      now_ms - zone.pressure.first_ms >= kGraceMs;
+    if (zone.pressure.agent != Agent::none) {
+        const DemandRule rule{overhead_or_estimate_kib(zone),
+                              zone.config.headroom_percent.value_or(kDefaultHeadroomPercent)};
+        const Demand quick = quick_demand(zone.pressure, rule, now_ms);
+        view.quick_need_kib = quick.need_kib;
+        view.slow_need_kib = slow_demand(zone.pressure, rule, now_ms).need_kib;
+        view.stalled = quick.stalled;
+    }
+    return view;
+}
+
+Decision about(const Zone& zone, DecisionKind kind, std::string reason) {
+    return {kind,         zone.name,    zone.key.domid,   to_string(zone.key.uuid),
+            std::nullopt, std::nullopt, std::move(reason)};
+}
+
+}  // namespace
+
+Watcher::Watcher(Rooms rooms, Config config, OverridesFile overrides,
+                 std::function<Expected<Config>()> reload, std::function<void()> failed)
+    : rooms_(rooms),
+      config_(std::move(config)),
+      overrides_(std::move(overrides)),
+      read_config_(std::move(reload)),
+      failed_(std::move(failed)),
+      next_look_(rooms.loop.make_timer([this] { look(); })) {}
+
+Watcher::~Watcher() = default;
+
+Expected<void> Watcher::start() {
+    auto toolstack = Toolstack::open(
+        config_.toolstack, rooms_.loop, rooms_.store,
+        {[this](const xenpack_event& event) { on_host_event(event); },
+         [this](xenpack_log_level level, const char* text) {
+             static constexpr LogLevel levels[]{LogLevel::error, LogLevel::warning, LogLevel::info,
+                                                LogLevel::debug};
+             rooms_.journal.log(levels[level], text);
+         }});
+    if (!toolstack) {
+        return tl::unexpected(toolstack.error());
+    }
+    toolstack_ = std::move(*toolstack);
+    zones_ = std::make_unique<Zones>(rooms_.loop, rooms_.store, *toolstack_, *this);
+    if (const auto learned = learn(); !learned) {
+        return learned;
+    }
+    look_soon();
+    return {};
+}
+
+void Watcher::on_host_event(const xenpack_event& event) {
+    if (event.type == XENPACK_HOST_LOST) {
+        rooms_.loop.defer(failed_);
+    } else if (!learning_) {
+        look_soon();
+    }
+}
+
+void Watcher::look_soon() {
+    if (!look_is_due_) {
+        look_is_due_ = true;
+        rooms_.loop.defer([this] { look(); });
+    }
+}
+
+void Watcher::look() {
+    look_is_due_ = false;
+    const std::int64_t now_ms = Loop::now_ms();
+    if (const auto learned = learn(); !learned) {
+        if (host_fault_ != learned.error().what) {
+            host_fault_ = learned.error().what;
+            publish({DecisionKind::host, "", 0, "", {}, {}, "cannot look at it: " + host_fault_});
+        }
+        next_look_->start(kBusyMs);
+        return;
+    }
+    host_fault_.clear();
+    std::vector<Zone*> zones;
+    std::vector<ZoneView> views;
+    for (Zone* zone : zones_->all()) {
+        if (zone->managed) {
+            note_stuck(*zone, now_ms);
+            zones.push_back(zone);
+            views.push_back(view_of(*zone, now_ms));
+        }
+    }
+    const HostView host = host_view(zones_->all());
+    const Plan decided = plan(host, views, now_ms);
+    apply(decided, zones);
+    for (Zone* zone : zones) {
+        settle(*zone, now_ms);
+    }
+    keep_dom0(host, now_ms);
+    note_host(decided);
+    schedule(decided, zones, now_ms);
+}
+
+Expected<void> Watcher::learn() {
+    learning_ = true;
+    const auto domains = toolstack_->refresh();
+    learning_ = false;
+    if (!domains) {
+        return tl::unexpected(domains.error());
+    }
+    zones_->sync(**domains);
+    const auto host = toolstack_->host();
+    if (!host) {
+        return tl::unexpected(host.error());
+    }
+    host_ = *host;
+    return {};
+}
+
+HostView Watcher::host_view(const std::vector<Zone*>& all) const {
+    HostView host;
+    host.free_kib = host_.free_kib;
+    host.reserve_kib = config_.reserve.of(host_.total_kib);
+    host.emergency_kib = config_.emergency_kib;
+    for (const Zone* zone : all) {
+        // Also what is being built, and what another balloons: their targets will be met from free.
+        if (!zone->managed && zone->target_kib) {
+            host.promised_kib += *zone->target_kib - std::min(*zone->target_kib,
+                                                              zone->domain.current_kib);
+        }
+    }
+    const auto& dom0 = zones_->dom0();
+    if (dom0.target_kib) {
+        host.promised_kib += *dom0.target_kib - std::min(*dom0.target_kib, dom0.domain.current_kib);
+    }
+    return host;
+}
+
+void Watcher::apply(const Plan& decided, const std::vector<Zone*>& zones) {
+    spendable_kib_ = decided.spendable_kib;
+    for (const Change& change : decided.grow) {
+        apply_change(change, *zones[change.zone], DecisionKind::grow);
+    }
+    for (const Change& change : decided.shrink) {
+        apply_change(change, *zones[change.zone], DecisionKind::shrink);
+        zones[change.zone]->last_shrink_ms = Loop::now_ms();
+    }
+    for (std::size_t i = 0; i < zones.size(); ++i) {
+        zones[i]->waiting = decided.waiting_by_zone_kib[i] > 0;
+    }
+}
+
+void Watcher::apply_change(const Change& change, Zone& zone, DecisionKind kind) {
+    if (!set_target(zone, change.to_kib, kind == DecisionKind::shrink)) {
+        return;
+    }
+    zone.reason = change.reason;
+    zone.reason_ms = Loop::now_ms();
+    Decision decision = about(zone, kind, change.reason);
+    decision.from_kib = change.from_kib;
+    decision.to_kib = change.to_kib;
+    publish(decision);
+}
+
+bool Watcher::set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit) {
+    const auto set =
+        toolstack_->set_target(zone.key.domid, zone.key.uuid, target_kib,
+                               zone.static_max_kib.value_or(0), keep_limit, XENPACK_TARGET_SHORT);
+    if (set) {
+        zone.target_kib = target_kib;
+        zone.progress = advance(zone.progress, target_kib, zone.domain.current_kib, Loop::now_ms());
+        return true;
+    }
+    if (set.error().code == EBUSY) {
+        zone.busy_until_ms = Loop::now_ms() + kBusyMs;
+    } else if (set.error().code == ESRCH) {
+        look_soon();  // it is gone; the next look forgets it
+    } else {
+        zone.busy_until_ms = Loop::now_ms() + kBusyMs;
+        zone_fault(zone, fmt::format("its target cannot be set to {} MiB: {}", target_kib / 1024,
+                                     set.error().what));
+    }
+    return false;
+}
+
+void Watcher::note_stuck(Zone& zone, std::int64_t now_ms) {
+    const bool to_be_settled = zone.progress.stuck(now_ms) && zone.target_kib &&
+                               direction(zone.progress, zone.domain.current_kib) != Direction::none;
+    if (!to_be_settled) {
+        return;
+    }
+    // Where it is becomes its target: it need not chase what it cannot reach, its memory is not
+    // counted twice, and the next target is sure to be a new value, which its driver needs to try.
+    const std::uint64_t told = *zone.target_kib;
+    const std::uint64_t holds = std::min(zone.domain.current_kib, ceiling_kib(zone)) / 4 * 4;
+    if (set_target(zone, holds, false)) {
+        zone.reason = fmt::format("holds {} MiB and does not move towards the {} MiB it was told",
+                                  zone.domain.current_kib / 1024, told / 1024);
+        zone.reason_ms = now_ms;
+        zone_fault(zone, zone.reason);
+    }
+}
+
+void Watcher::settle(Zone& zone, std::int64_t now_ms) {
+    if (!zone.target_kib || !may_change(state_of(zone, now_ms)) ||
+        direction(zone.progress, zone.domain.current_kib) != Direction::none) {
+        return;
+    }
+    const auto offset = static_cast<std::uint64_t>(std::max<std::int64_t>(zone.progress.offset_kib, 0));
+    const std::uint64_t limit = *zone.target_kib + offset;
+    if (zone.domain.limit_kib <= limit + kLimitAboveTargetKib) {
+        return;
+    }
+    const auto set = toolstack_->set_limit(zone.key.domid, zone.key.uuid, limit);
+    if (!set && set.error().code != ESRCH && set.error().code != EBUSY) {
+        zone_fault(zone, "its limit cannot be set: " + set.error().what);
+    }
+}
+
+void Watcher::keep_dom0(const HostView& host, std::int64_t now_ms) {
+    const auto& dom0 = zones_->dom0();
+    const std::uint64_t held = dom0.domain.current_kib;
+    const bool low = held + kReachedWithinKib < config_.dom0_floor_kib &&
+                     dom0.target_kib.value_or(0) < config_.dom0_floor_kib;
+    if (!low || (dom0_tried_ms_ != 0 && now_ms - dom0_tried_ms_ < kDom0EveryMs)) {
+        return;
+    }
+    dom0_tried_ms_ = now_ms;
+    const std::uint64_t missing = config_.dom0_floor_kib - held;
+    Decision decision{DecisionKind::host, "", 0, "", held, config_.dom0_floor_kib, ""};
+    if (missing > host.free_kib) {
+        decision.reason = fmt::format("dom0 is under its floor, and only {} MiB are free",
+                                      host.free_kib / 1024);
+    } else if (const auto set = toolstack_->set_target(0, Uuid{}, config_.dom0_floor_kib,
+                                                       std::numeric_limits<std::uint64_t>::max(),
+                                                       false, XENPACK_TARGET_LIBXL);
+               set) {
+        decision.reason = "dom0 was under its floor";
+    } else {
+        decision.reason = "dom0 is under its floor and cannot grow: " + set.error().what;
+    }
+    publish(decision);
+}
+
+void Watcher::note_host(const Plan& decided) {
+    const bool was_short = host_state_ == HostState::shortage;
+    const bool is_short = decided.state == HostState::shortage;
+    host_state_ = decided.state;
+    if (was_short != is_short) {
+        publish({DecisionKind::host, "", 0, "", {}, {},
+                 is_short ? fmt::format("zones wait for {} MiB more than the {} MiB that are free "
+                                        "to give",
+                                        decided.waiting_kib / 1024, decided.spendable_kib / 1024)
+                          : "no zone waits for memory any more"});
+    }
+}
+
+// The one timer: the plan's own wish, or the moment a zone's state changes by time alone.
+void Watcher::schedule(const Plan& decided, const std::vector<Zone*>& zones, std::int64_t now_ms) {
+    std::optional<std::int64_t> next = decided.look_again_ms;
+    const auto consider = [&](std::int64_t at_ms) {
+        if (at_ms > now_ms && (!next || at_ms < *next)) {
+            next = at_ms;
+        }
+    };
+    for (const Zone* zone : zones) {
+        if (zone->pressure.agent != Agent::none) {
+            consider(stale_at_ms(zone->pressure));
+        }
+        consider(zone->flooding_until_ms);
+        consider(zone->busy_until_ms);
+        consider(zone->progress.stuck_until_ms);
+    }
+    if (next) {
+        next_look_->start(*next - now_ms);
+    } else {
+        next_look_->stop();
+    }
+}
+
+void Watcher::zone_found(const Zone& zone) {
+    if (Zone* found = zones_->find(zone.key)) {
+        found->overrides = overrides_.get(zone.key.uuid);
+    }
+    if (zone.managed) {
+        publish(about(zone, DecisionKind::found,
+                      fmt::format("managed between {} and {} MiB, holds {} MiB",
+                                  floor_kib(zone) / 1024, ceiling_kib(zone) / 1024,
+                                  zone.domain.current_kib / 1024)));
+    } else {
+        publish(about(zone, DecisionKind::found, "left alone: " + zone.unmanaged_why));
+    }
+}
+
+void Watcher::zone_gone(const Zone& zone) {
+    publish(about(zone, DecisionKind::gone, "its domain has gone"));
+}
+
+void Watcher::zone_fault(const Zone& zone, const std::string& sentence) {
+    publish(about(zone, DecisionKind::fault, sentence));
+}
+
+ZoneConfig Watcher::config_for(const std::string& name) { return config_.zone(name); }
+
+void Watcher::publish(const Decision& decision) {
+    rooms_.journal.decision(decision);
+    if (control_ != nullptr) {
+        control_->publish(to_json(decision));
+    }
+}
+
+}  // namespace xenpack

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Watcher: look, decide, apply, tell. xenpackd's main owns one and gives it the rooms it works with.
+// It carries out what balance/ plans; it must not have opinions of its own.
+//
+// Everything that may matter ends in look_soon(); the look itself runs once, after the callbacks of
+// that round. look() reads the truth from Xen, plans, applies growth that is backed, then shrinks,
+// and sets the one timer for the next look if pages or waits are under way.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "watcher/balance/balance.h"
+#include "watcher/config/config.h"
+#include "watcher/control/control.h"
+#include "watcher/loop/loop.h"
+#include "watcher/publish/journal.h"
+#include "watcher/zones/overrides.h"
+#include "watcher/zones/zones.h"
+
+namespace xenpack {
+
+class Store;
+
+class Watcher final : public Zones::Mediator, public Control::Mediator {
+  public:
+    struct Rooms {
+        Loop& loop;
+        Store& store;
+        const Journal& journal;
+    };
+
+    // `reload` reads the configuration file again. `failed` is called when the host is lost.
+    Watcher(Rooms rooms, Config config, OverridesFile overrides,
+            std::function<Expected<Config>()> reload, std::function<void()> failed);
+    ~Watcher() override;
+
+    // Attaches to the host and takes the first look.
+    [[nodiscard]] Expected<void> start();
+    // Decisions are also given to `control` from now on; null: to no one.
+    void attach(Control* control) { control_ = control; }
+    void look_soon();
+
+    // Control::Mediator
+    [[nodiscard]] nlohmann::json status() override;
+    [[nodiscard]] Expected<nlohmann::json> set_zone(const std::string& zone,
+                                                    const nlohmann::json& settings) override;
+    [[nodiscard]] Expected<void> reload() override;
+
+  private:
+    // Zones::Mediator
+    void zones_changed() override { look_soon(); }
+    void zone_found(const Zone& zone) override;
+    void zone_gone(const Zone& zone) override;
+    void zone_fault(const Zone& zone, const std::string& sentence) override;
+    [[nodiscard]] ZoneConfig config_for(const std::string& name) override;
+
+    void look();
+    [[nodiscard]] Expected<void> learn();
+    [[nodiscard]] HostView host_view(const std::vector<Zone*>& all) const;
+    void apply(const Plan& plan, const std::vector<Zone*>& zones);
+    void apply_change(const Change& change, Zone& zone, DecisionKind kind);
+    [[nodiscard]] bool set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit);
+    void settle(Zone& zone, std::int64_t now_ms);
+    void note_stuck(Zone& zone, std::int64_t now_ms);
+    void keep_dom0(const HostView& host, std::int64_t now_ms);
+    void note_host(const Plan& plan);
+    void schedule(const Plan& plan, const std::vector<Zone*>& zones, std::int64_t now_ms);
+    void publish(const Decision& decision);
+    void on_host_event(const xenpack_event& event);
+
+    Rooms rooms_;
+    Config config_;
+    OverridesFile overrides_;
+    std::function<Expected<Config>()> read_config_;
+    std::function<void()> failed_;
+    std::unique_ptr<Toolstack> toolstack_;
+    std::unique_ptr<Zones> zones_;
+    std::unique_ptr<Loop::Timer> next_look_;
+    Control* control_ = nullptr;
+    bool look_is_due_ = false;
+    bool learning_ = false;
+    HostState host_state_ = HostState::plenty;
+    xenpack_host host_{};
+    std::uint64_t spendable_kib_ = 0;
+    std::int64_t dom0_tried_ms_ = 0;
+    std::string host_fault_;
+};
+
+}  // namespace xenpack
