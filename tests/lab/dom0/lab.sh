@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# shellcheck shell=bash
+# What a case has at hand inside the lab's dom0: zones with workloads, the daemon, and checks.
+# Sourced by every case and by the interactive shell. A check never ends a case; the exit status
+# tells whether one failed, and then everything that was heard is printed for whoever reads it.
+
+lab_state=/run/lab
+lab_consoles=/var/log/xen/console
+lab_daemon_log=/var/log/xenpackd.log
+lab_failures=0
+
+# ---- Checks.
+
+now_ms() { printf '%s' "$((${EPOCHREALTIME/[.,]/} / 1000))"; }
+
+seconds_since() {
+    local ms=$(($(now_ms) - $1))
+    printf '%d.%02d' "$((ms / 1000))" "$((ms % 1000 / 10))"
+}
+
+# check "promise" command...: holds if the command succeeds; what it printed explains a failure.
+check() {
+    local promise=$1 start output
+    shift
+    start=$(now_ms)
+    if output=$("$@" 2>&1); then
+        printf 'ok - %s (%s s)\n' "$promise" "$(seconds_since "$start")"
+    else
+        printf 'FAILED - %s (%s s)\n' "$promise" "$(seconds_since "$start")"
+        printf '    tried: %s\n' "$*"
+        [[ -z $output ]] || printf '    saw: %s\n' "${output//$'\n'/$'\n    saw: '}"
+        lab_failures=$((lab_failures + 1))
+        return 1
+    fi
+}
+
+# A figure worth reading in the report; not a check.
+note() { printf 'note - %s\n' "$*"; }
+
+# eventually SECONDS command...: succeeds as soon as the command does. For facts that no event tells.
+eventually() {
+    local due output
+    due=$(($(now_ms) + $1 * 1000))
+    shift
+    until output=$("$@" 2>&1); do
+        if (($(now_ms) >= due)); then
+            printf '%s\n' "$output"
+            return 1
+        fi
+        sleep 0.1
+    done
+    [[ -z $output ]] || printf '%s\n' "$output"
+}
+
+# is NUMBER OPERATOR NUMBER, with what it saw when it is not so: is "$a" -ge 5
+is() { test "$@" || { printf 'it is not so that %s\n' "$*" && return 1; }; }
+
+# ---- Zones. NAME is the domain's name; a name may be used again when its domain is gone.
+
+zone_domid() { xl domid "$1" 2>/dev/null; }
+zone_log() { printf '%s/guest-%s.log' "$lab_consoles" "$1"; }
+
+# zone_create NAME WORD...: creates a PVH zone. memory=, maxmem=, vcpus=, on_crash=, on_reboot=,
+# on_poweroff=, cpus= go to xl's configuration, "-p" and the like to xl, and other words to its kernel.
+zone_create() {
+    local name=$1 word config=$lab_state/$1.cfg options=()
+    local extra="console=hvc0 ${ZONE_LOG:-quiet loglevel=4} mitigations=off"
+    shift
+    printf '%s\n' 'type = "pvh"' "name = \"$name\"" 'kernel = "/lab/guest/vmlinux"' \
+        "ramdisk = \"$lab_state/guest.cpio\"" >"$config"
+    for word in "$@"; do
+        case $word in
+            memory=* | maxmem=* | vcpus=*) printf '%s = %s\n' "${word%%=*}" "${word#*=}" >>"$config" ;;
+            on_*=* | cpus=*) printf '%s = "%s"\n' "${word%%=*}" "${word#*=}" >>"$config" ;;
+            -*) options+=("$word") ;;
+            *) extra+=" $word" ;;
+        esac
+    done
+    printf 'extra = "%s"\n' "$extra" >>"$config"
+    zone_skip "$name"
+    xl create -q "${options[@]}" "$config"
+}
+
+# Forget what the zone's console has said so far.
+zone_skip() {
+    local size=0
+    [[ ! -e $(zone_log "$1") ]] || size=$(stat -c %s "$(zone_log "$1")")
+    printf '%s' "$size" >"$lab_state/$1.offset"
+}
+
+# zone_expect NAME REGEX SECONDS: the next line of the console that matches; what is before it is passed over.
+zone_expect() {
+    local found offset=0
+    [[ ! -e $lab_state/$1.offset ]] || offset=$(<"$lab_state/$1.offset")
+    if ! found=$(await-line "$(zone_log "$1")" "$offset" "$(($3 * 1000))" "$2"); then
+        printf '%s said nothing like "%s" in %s s; its last words:\n' "$1" "$2" "$3"
+        tail -n 5 "$(zone_log "$1")" 2>/dev/null
+        return 1
+    fi
+    printf '%s' "${found%%$'\t'*}" >"$lab_state/$1.offset"
+    printf '%s\n' "${found#*$'\t'}"
+}
+
+# zone_up NAME [SECONDS]: waits until the workload takes commands.
+zone_up() { zone_expect "$1" '^work: ready' "${2:-120}"; }
+
+# zone_say NAME COMMAND...: sends one command to the workload and does not wait.
+zone_say() {
+    local domid terminal
+    domid=$(zone_domid "$1") || { printf 'there is no zone %s\n' "$1" && return 1; }
+    terminal=$(xenstore-read "/local/domain/$domid/console/tty") || return 1
+    shift
+    printf '%s\n' "$*" >"$terminal"
+}
+
+# zone_do NAME COMMAND...: sends a command, waits for the answer (ZONE_TIMEOUT seconds, 120), prints it;
+# fails if the workload says that it could not, or was killed.
+zone_do() {
+    local answer
+    zone_say "$@" || return 1
+    answer=$(zone_expect "$1" '^work: ' "${ZONE_TIMEOUT:-120}") || { printf '%s\n' "$answer" && return 1; }
+    printf '%s\n' "$answer"
+    [[ ! $answer =~ FAILED|KILLED|ENDED|unknown ]]
+}
+
+# value_of NAME in "... NAME=VALUE ...": the value in the line on standard input.
+value_of() { sed -n "s/.*[ ^]$1=\([^ ]*\).*/\1/p"; }
+
+# What Xen has given to the zone, and what it is allowed, in KiB, by xentop.
+zone_current_kib() { xentop -b -f -i 1 | awk -v name="$1" '$1 == name { print $(NF - 14) }'; }
+zone_target_kib() { xenstore-read "/local/domain/$(zone_domid "$1")/memory/target"; }
+xen_free_mib() { xl info free_memory; }
+
+zone_destroy() {
+    local name
+    for name in "$@"; do xl destroy "$name"; done
+}
+
+# ---- The daemon.
+
+# daemon_start [ARGUMENT...]: starts it and waits until it answers.
+daemon_start() {
+    /usr/sbin/xenpackd "$@" >>"$lab_daemon_log" 2>&1 </dev/null &
+    printf '%s' $! >"$lab_state/xenpackd.pid"
+    eventually 30 xenpack status >/dev/null || { printf 'xenpackd does not answer\n' && tail "$lab_daemon_log" && return 1; }
+}
+
+daemon_pid() { cat "$lab_state/xenpackd.pid"; }
+
+# Ends it as an administrator would, and returns its exit status.
+daemon_stop() {
+    kill "$(daemon_pid)" && wait "$(daemon_pid)"
+}
+
+daemon_kill() {
+    kill -KILL "$(daemon_pid)" && { wait "$(daemon_pid)" || :; } 2>/dev/null
+}
+
+# ---- The end of a case.
+
+lab_tell_all() {
+    local log
+    printf -- '---- xl list\n'
+    timeout 10 xl list
+    for log in "$lab_daemon_log" "$lab_consoles"/*.log; do
+        [[ -s $log ]] || continue
+        printf -- '---- the last 200 lines of %s\n' "$log"
+        tail -n 200 "$log" | tr -d '\r'
+    done
+}
+
+lab_finish() {
+    local status=$?
+    trap - EXIT TERM
+    if ((status)); then
+        printf 'FAILED - the case runs to its end (exit status %s)\n' "$status"
+    elif ((lab_failures)); then
+        status=1
+    fi
+    ((!status)) || lab_tell_all
+    exit "$status"
+}
+trap lab_finish EXIT
+trap 'exit 124' TERM

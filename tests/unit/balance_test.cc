@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What watcher/balance/balance.h promises of a plan.
+#include "watcher/balance/balance.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace xenpack {
+namespace {
+
+constexpr std::uint64_t kMib = 1024;
+constexpr std::int64_t kNowMs = 1'000'000;
+
+ZoneView zone(std::uint64_t size_mib, std::uint64_t need_mib) {
+    ZoneView z;
+    z.target_kib = z.current_kib = size_mib * kMib;
+    z.floor_kib = 128 * kMib;
+    z.ceiling_kib = 1024 * kMib;
+    z.quick_need_kib = z.slow_need_kib = need_mib * kMib;
+    z.may_change = z.may_shrink = true;
+    return z;
+}
+
+HostView host(std::uint64_t free_mib) { return {free_mib * kMib, 200 * kMib, 72 * kMib, 0}; }
+
+std::uint64_t granted(const Plan& p, std::size_t i) {
+    for (const Change& c : p.grow) {
+        if (c.zone == i) {
+            return c.to_kib - c.from_kib;
+        }
+    }
+    return 0;
+}
+
+std::uint64_t taken(const Plan& p, std::size_t i) {
+    for (const Change& c : p.shrink) {
+        if (c.zone == i) {
+            return c.from_kib - c.to_kib;
+        }
+    }
+    return 0;
+}
+
+TEST(Plan, GrowsAtOnceToTheNeed) {
+    const Plan p = plan(host(1000), {zone(256, 400)}, kNowMs);
+    EXPECT_EQ(granted(p, 0), 144 * kMib);
+    EXPECT_TRUE(p.shrink.empty());
+}
+
+TEST(Plan, GrowsOnlyWhatIsFreeAndUnpromised) {
+    HostView h = host(272);
+    h.promised_kib = 100 * kMib;
+    const Plan p = plan(h, {zone(256, 800)}, kNowMs);
+    EXPECT_EQ(granted(p, 0), 100 * kMib);
+    EXPECT_EQ(p.state, HostState::shortage);
+    EXPECT_EQ(p.waiting_kib, 444 * kMib);
+}
+
+TEST(Plan, CountsWhatIsStillToComeToAGrowingZone) {
+    std::vector<ZoneView> zones{zone(500, 500), zone(256, 800)};
+    zones[0].current_kib = 400 * kMib;
+    zones[0].pending_kib = 100 * kMib;
+    EXPECT_EQ(granted(plan(host(272), zones, kNowMs), 1), 100 * kMib);
+}
+
+TEST(Plan, NeverSpendsTheEmergencyMemory) {
+    const Plan p = plan(host(72), {zone(256, 800)}, kNowMs);
+    EXPECT_TRUE(p.grow.empty());
+    EXPECT_EQ(p.spendable_kib, 0U);
+}
+
+TEST(Plan, NeverGrowsOverTheCeiling) {
+    const Plan p = plan(host(4000), {zone(1000, 3000)}, kNowMs);
+    EXPECT_EQ(granted(p, 0), 24 * kMib);
+    EXPECT_EQ(p.waiting_kib, 0U);
+    EXPECT_NE(p.grow[0].reason.find("ceiling"), std::string::npos);
+}
+
+TEST(Plan, DividesByWeightWhatIsNotEnough) {
+    std::vector<ZoneView> zones{zone(256, 800), zone(256, 800)};
+    zones[0].weight = 300;
+    const Plan p = plan(host(472), zones, kNowMs);
+    EXPECT_EQ(granted(p, 0), 300 * kMib);
+    EXPECT_EQ(granted(p, 1), 100 * kMib);
+}
+
+TEST(Plan, GivesTheRestOfASmallWishToTheOthers) {
+    const Plan p = plan(host(472), {zone(256, 276), zone(256, 900)}, kNowMs);
+    EXPECT_EQ(granted(p, 0), 20 * kMib);
+    EXPECT_EQ(granted(p, 1), 380 * kMib);
+}
+
+TEST(Plan, TakesNothingWhileThereIsPlenty) {
+    const Plan p = plan(host(1000), {zone(900, 150), zone(900, 150)}, kNowMs);
+    EXPECT_TRUE(p.shrink.empty());
+    EXPECT_EQ(p.state, HostState::plenty);
+    EXPECT_FALSE(p.look_again_ms);
+}
+
+TEST(Plan, UnderTheReserveTakesLittleAtATime) {
+    const Plan p = plan(host(100), {zone(800, 200)}, kNowMs);
+    EXPECT_EQ(p.state, HostState::tight);
+    EXPECT_GT(taken(p, 0), 0U);
+    EXPECT_LE(taken(p, 0), 800 * kMib / 100 * kSlowShrinkPercent);
+}
+
+TEST(Plan, UnderTheReserveLetsAZoneRestBetweenSteps) {
+    std::vector<ZoneView> zones{zone(800, 200)};
+    zones[0].last_shrink_ms = kNowMs - 500;
+    const Plan p = plan(host(100), zones, kNowMs);
+    EXPECT_TRUE(p.shrink.empty());
+    EXPECT_TRUE(p.look_again_ms);
+}
+
+TEST(Plan, ForAWaitingZoneTakesHalfOfWhatDonorsCanSpare) {
+    const Plan p = plan(host(72), {zone(256, 1000), zone(900, 200), zone(900, 200)}, kNowMs);
+    EXPECT_EQ(p.state, HostState::shortage);
+    EXPECT_EQ(taken(p, 1), 350 * kMib);
+    EXPECT_EQ(taken(p, 2), 350 * kMib);
+    EXPECT_EQ(p.look_again_ms, kNowMs + kConfirmEveryMs);
+}
+
+TEST(Plan, DoesNotTakeAgainWhatIsAlreadyLeaving) {
+    std::vector<ZoneView> zones{zone(256, 512), zone(500, 200), zone(900, 200)};
+    zones[1].current_kib = 800 * kMib;
+    zones[1].leaving_kib = 300 * kMib;
+    zones[1].may_shrink = false;
+    EXPECT_TRUE(plan(host(72), zones, kNowMs).shrink.empty());
+}
+
+TEST(Plan, TakesMoreFromTheLighter) {
+    std::vector<ZoneView> zones{zone(256, 400), zone(900, 200), zone(900, 200)};
+    zones[1].weight = 400;
+    const Plan p = plan(host(72), zones, kNowMs);
+    EXPECT_LT(taken(p, 1), taken(p, 2));
+}
+
+TEST(Plan, LeavesAloneWhoMayNotChange) {
+    std::vector<ZoneView> zones{zone(256, 1000), zone(900, 200), zone(100, 900)};
+    zones[1].may_change = zones[1].may_shrink = false;
+    zones[2].may_change = zones[2].may_shrink = false;
+    const Plan p = plan(host(72), zones, kNowMs);
+    EXPECT_TRUE(p.shrink.empty());
+    EXPECT_EQ(granted(p, 2), 0U);
+}
+
+TEST(Plan, TakesNothingFromAStalledZone) {
+    std::vector<ZoneView> zones{zone(256, 1000), zone(900, 200)};
+    zones[1].stalled = true;
+    EXPECT_TRUE(plan(host(72), zones, kNowMs).shrink.empty());
+}
+
+TEST(Plan, TakesNothingOfUnknownNeed) {
+    EXPECT_TRUE(plan(host(72), {zone(256, 1000), zone(900, 0)}, kNowMs).shrink.empty());
+}
+
+TEST(Plan, APinIsMetBothWays) {
+    std::vector<ZoneView> zones{zone(256, 900), zone(600, 100)};
+    zones[0].pin_kib = 300 * kMib;
+    zones[1].pin_kib = 512 * kMib;
+    const Plan p = plan(host(1000), zones, kNowMs);
+    EXPECT_EQ(granted(p, 0), 44 * kMib);
+    EXPECT_EQ(taken(p, 1), 88 * kMib);
+}
+
+TEST(Plan, AZoneUnderItsFloorIsRaised) {
+    std::vector<ZoneView> zones{zone(100, 60)};
+    EXPECT_EQ(granted(plan(host(1000), zones, kNowMs), 0), 28 * kMib);
+}
+
+TEST(Plan, AZoneOverItsCeilingComesDownByAndBy) {
+    const Plan p = plan(host(1000), {zone(1500, 400)}, kNowMs);
+    EXPECT_EQ(taken(p, 0), 1500 * kMib / 100 * kSlowShrinkPercent);
+}
+
+TEST(Plan, EachChangeHasAReason) {
+    const Plan p = plan(host(100), {zone(256, 1000), zone(900, 200)}, kNowMs);
+    ASSERT_FALSE(p.grow.empty());
+    ASSERT_FALSE(p.shrink.empty());
+    EXPECT_NE(p.grow[0].reason.find("must come from other zones"), std::string::npos);
+    EXPECT_NE(p.shrink[0].reason.find("other zones wait"), std::string::npos);
+}
+
+ZoneView random_zone(std::mt19937& random) {
+    const auto any = [&](std::uint64_t most) {
+        return std::uniform_int_distribution<std::uint64_t>(0, most)(random);
+    };
+    ZoneView z = zone(any(1500), any(2000));
+    z.floor_kib = any(600) * kMib;
+    z.ceiling_kib = any(1600) * kMib;
+    z.slow_need_kib = any(2000) * kMib;
+    z.weight = static_cast<unsigned>(1 + any(1000));
+    z.stalled = any(3) == 0;
+    z.may_change = any(4) != 0;
+    z.may_shrink = z.may_change && any(2) != 0;
+    z.pending_kib = any(2) == 0 ? any(100) * kMib : 0;
+    z.leaving_kib = z.pending_kib == 0 && any(2) == 0 ? any(100) * kMib : 0;
+    if (any(5) == 0) {
+        z.pin_kib = any(1500) * kMib;
+    }
+    return z;
+}
+
+// The promises of the header, on any input.
+TEST(Plan, KeepsItsPromisesOnAnyInput) {
+    std::mt19937 random(20261130);
+    for (int round = 0; round < 20'000; ++round) {
+        std::vector<ZoneView> zones(1 + random() % 8);
+        std::uint64_t pending = 0;
+        for (ZoneView& z : zones) {
+            z = random_zone(random);
+            pending += z.pending_kib;
+        }
+        HostView h = host(random() % 3000);
+        h.promised_kib = random() % 300 * kMib;
+        const Plan p = plan(h, zones, kNowMs);
+        std::uint64_t spent = 0;
+        for (const Change& c : p.grow) {
+            spent += c.to_kib - c.from_kib;
+            ASSERT_GT(c.to_kib, c.from_kib);
+            ASSERT_TRUE(zones[c.zone].may_change);
+            ASSERT_LE(c.to_kib, zones[c.zone].ceiling_kib);
+        }
+        if (spent > 0) {
+            ASSERT_LE(spent + pending + h.promised_kib + h.emergency_kib, h.free_kib);
+        }
+        for (const Change& c : p.shrink) {
+            const ZoneView& z = zones[c.zone];
+            ASSERT_LT(c.to_kib, c.from_kib);
+            ASSERT_TRUE(z.may_shrink);
+            ASSERT_GE(c.to_kib, std::min(z.floor_kib, z.ceiling_kib));
+            if (c.why == ChangeWhy::give || c.why == ChangeWhy::reserve) {
+                ASSERT_GE(c.to_kib, z.slow_need_kib);
+                ASSERT_GE(c.to_kib, z.quick_need_kib);
+                ASSERT_FALSE(z.stalled);
+            }
+        }
+    }
+}
+
+TEST(FloorForSize, GrowsWithSizeAndStaysBelowIt) {
+    std::uint64_t before = 0;
+    for (std::uint64_t size_mib = 64; size_mib < 300'000; size_mib += 64) {
+        const std::uint64_t floor = floor_for_size_kib(size_mib * kMib);
+        EXPECT_GE(floor + 2 * kMib, before) << size_mib;
+        EXPECT_LT(floor, size_mib * kMib) << size_mib;
+        before = floor;
+    }
+}
+
+}  // namespace
+}  // namespace xenpack

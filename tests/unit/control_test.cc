@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What watcher/control/control.h promises: its resources, its refusals, its socket. Over a real
+// loop and a real socket.
+#include "watcher/control/control.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/http_client_fixture.h"
+#include "watcher/control/unix_socket.h"
+
+namespace xenpack {
+namespace {
+
+using nlohmann::json;
+using testing::get;
+using ::testing::HasSubstr;
+using testing::post;
+using testing::RawClient;
+using testing::run_until;
+
+struct FakeMediator final : Control::Mediator {
+    json status() override { return status_answer; }
+    Expected<json> set_zone(const std::string& zone, const json& settings) override {
+        ++calls;
+        zone_asked = zone;
+        settings_asked = settings;
+        return zone_answer;
+    }
+    Expected<void> reload() override {
+        ++calls;
+        return reload_answer;
+    }
+
+    json status_answer = {{"version", "1"}};
+    Expected<json> zone_answer = json{{"name", "web"}};
+    Expected<void> reload_answer;
+    int calls = 0;
+    std::string zone_asked;
+    json settings_asked;
+};
+
+class ControlTest : public ::testing::Test {
+  protected:
+    ControlTest() : control_(std::move(Control::listen(loop_, path_, mediator_).value())) {}
+
+    // The status and, in answer_, the JSON of one exchange.
+    int ask(const std::string& request) {
+        RawClient client(loop_, path_);
+        client.send(request);
+        EXPECT_TRUE(run_until(loop_, [&] { return client.status() != 0; })) << request;
+        answer_ = json::parse(client.body(), nullptr, false);
+        EXPECT_FALSE(answer_.is_discarded()) << client.received();
+        return client.status();
+    }
+    std::string error() const { return answer_.value("error", "no error"); }
+
+    testing::TemporaryDirectory directory_;
+    std::string path_ = directory_ / "run/xenpack.sock";
+    Loop loop_;
+    FakeMediator mediator_;
+    std::unique_ptr<Control> control_;
+    json answer_;
+};
+
+TEST_F(ControlTest, AnswersStatusAsTheMediatorGivesIt) {
+    EXPECT_EQ(ask(get("/v1/status")), 200);
+    EXPECT_EQ(answer_, mediator_.status_answer);
+}
+
+TEST_F(ControlTest, ShowsNamesThatAreNotUtf8WithReplacements) {
+    mediator_.status_answer = {{"name", "a\xff"}};
+    EXPECT_EQ(ask(get("/v1/status")), 200);
+    EXPECT_EQ(answer_["name"], "a\xEF\xBF\xBD");
+}
+
+TEST_F(ControlTest, PassesSettingsOnWithTheZonesNameDecoded) {
+    EXPECT_EQ(ask(post("/v1/zones/a%2Fb%20c/settings", R"({"floor_kib":1,"pin_kib":null})")), 200);
+    EXPECT_EQ(mediator_.zone_asked, "a/b c");
+    EXPECT_EQ(mediator_.settings_asked, json::parse(R"({"floor_kib":1,"pin_kib":null})"));
+    EXPECT_EQ(answer_["name"], "web");
+}
+
+TEST_F(ControlTest, RefusesSettingsThatAreNoObject) {
+    for (const char* body : {"", "{", "[]", "1", "{}", "null", "{\"a\":1}x", "\xff"}) {
+        EXPECT_EQ(ask(post("/v1/zones/web/settings", body)), 400) << body;
+        EXPECT_THAT(error(), HasSubstr("JSON object"));
+    }
+    EXPECT_EQ(ask(post("/v1/zones/web/settings", std::string(60000, '['))), 400);
+    EXPECT_EQ(mediator_.calls, 0);
+}
+
+TEST_F(ControlTest, TurnsErrorCodesIntoHttpStatuses) {
+    const std::pair<int, int> pairs[] = {{ENOENT, 404}, {ESRCH, 404},  {EBUSY, 409}, {EPERM, 409},
+                                         {EINVAL, 400}, {ERANGE, 400}, {0, 400},     {EIO, 500}};
+    for (const auto& [code, status] : pairs) {
+        mediator_.zone_answer = fail_with(code, "a sentence");
+        EXPECT_EQ(ask(post("/v1/zones/web/settings", R"({"weight":1})")), status) << code;
+        EXPECT_EQ(error(), "a sentence");
+    }
+}
+
+TEST_F(ControlTest, ReloadsAndSaysWhyNot) {
+    EXPECT_EQ(ask(post("/v1/reload", "")), 200);
+    EXPECT_EQ(mediator_.calls, 1);
+    mediator_.reload_answer = fail("x.conf:3: wrong");
+    EXPECT_EQ(ask(post("/v1/reload", "{}")), 422);
+    EXPECT_EQ(error(), "x.conf:3: wrong");
+    mediator_.reload_answer = fail_with(EBUSY, "not now");
+    EXPECT_EQ(ask(post("/v1/reload", "{}")), 409);
+}
+
+TEST_F(ControlTest, RefusesOtherPathsAndMethods) {
+    for (const char* path : {"/", "/v1", "/v1/", "/v1/status/", "/v2/status", "/v1/zones/web",
+                             "/v1/zones/web/settings/x", "/v1//status", "/v1/%00status"}) {
+        EXPECT_EQ(ask(get(path)), 404) << path;
+    }
+    EXPECT_EQ(ask(post("/v1/status", "")), 405);
+    EXPECT_EQ(ask(post("/v1/events", "")), 405);
+    EXPECT_EQ(ask(get("/v1/reload")), 405);
+    EXPECT_EQ(ask(get("/v1/zones/web/settings")), 405);
+    EXPECT_EQ(ask("DELETE /v1/zones/web/settings HTTP/1.1\r\n\r\n"), 405);
+    EXPECT_EQ(mediator_.calls, 0);
+}
+
+TEST_F(ControlTest, PublishesEventsAsLinesToListeners) {
+    control_->publish({{"kind", "before anybody listens"}});
+    RawClient client(loop_, path_);
+    client.send(get("/v1/events"));
+    ASSERT_TRUE(run_until(loop_, [&] { return client.status() == 200; }));
+    control_->publish({{"kind", "grow"}, {"zone", "a\nb\xff"}});
+    control_->publish({{"kind", "gone"}});
+    ASSERT_TRUE(
+        run_until(loop_, [&] { return client.received().find("gone") != std::string::npos; }));
+    const std::string lines = testing::unchunked(client.received());
+    EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2);
+    EXPECT_EQ(json::parse(lines.substr(0, lines.find('\n')))["zone"], "a\nb\xEF\xBF\xBD");
+}
+
+TEST_F(ControlTest, TheSocketIsForItsOwnerAndItsDirectoryForAllToSee) {
+    struct stat status {};
+    ASSERT_EQ(stat(path_.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0600u);
+    const mode_t mask = umask(0);
+    umask(mask);
+    ASSERT_EQ(stat((directory_ / "run").c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0755u & ~mask);
+}
+
+TEST_F(ControlTest, ASecondDaemonIsRefusedAndTheFirstStays) {
+    const auto second = Control::listen(loop_, path_, mediator_);
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, EADDRINUSE);
+    EXPECT_THAT(second.error().what, HasSubstr("already running"));
+    EXPECT_EQ(ask(get("/v1/status")), 200);
+}
+
+TEST_F(ControlTest, RemovesItsSocketAtTheEndAndNoOther) {
+    control_.reset();
+    EXPECT_FALSE(std::filesystem::exists(path_));
+    control_ = std::move(Control::listen(loop_, path_, mediator_).value());
+    std::filesystem::remove(path_);
+    std::ofstream(path_) << "somebody else's";
+    control_.reset();
+    EXPECT_TRUE(std::filesystem::exists(path_));
+}
+
+TEST_F(ControlTest, ReplacesTheSocketOfADaemonThatDied) {
+    control_.reset();
+    std::filesystem::rename(
+        [this] {
+            // What is left of a killed daemon: bound, and nobody listens.
+            const auto dead = std::move(UnixSocket::listen(path_).value());
+            std::filesystem::rename(path_, path_ + ".dead");
+            return path_ + ".dead";
+        }(),
+        path_);
+    ASSERT_TRUE(std::filesystem::is_socket(path_));
+    control_ = std::move(Control::listen(loop_, path_, mediator_).value());
+    EXPECT_EQ(ask(get("/v1/status")), 200);
+}
+
+TEST(Control, LeavesAloneWhatIsNoSocket) {
+    Loop loop;
+    FakeMediator mediator;
+    const testing::TemporaryDirectory directory;
+    std::ofstream(directory / "file") << "precious";
+    const auto control = Control::listen(loop, directory / "file", mediator);
+    ASSERT_FALSE(control);
+    EXPECT_EQ(control.error().code, EEXIST);
+    EXPECT_EQ(std::filesystem::file_size(directory / "file"), 8u);
+}
+
+TEST(Control, SaysWhyThereCanBeNoSocket) {
+    Loop loop;
+    FakeMediator mediator;
+    const auto nowhere = Control::listen(loop, "/nonexistent/a/b.sock", mediator);
+    ASSERT_FALSE(nowhere);
+    EXPECT_THAT(nowhere.error().what, HasSubstr("/nonexistent/a"));
+    EXPECT_FALSE(Control::listen(loop, "relative.sock", mediator));
+    EXPECT_FALSE(Control::listen(loop, "/" + std::string(108, 'x'), mediator));
+}
+
+}  // namespace
+}  // namespace xenpack

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What watcher/pressure/pressure.h promises: quick to see need, slow to see idleness.
+#include "watcher/pressure/pressure.h"
+
+#include <gtest/gtest.h>
+
+namespace xenpack {
+namespace {
+
+constexpr std::uint64_t kMib = 1024;
+
+struct Reporter {
+    Report last{.heartbeat_s = 30, .total_kib = 512 * kMib, .some_us = 0, .full_us = 0};
+    Pressure pressure;
+    std::int64_t now_ms = 1'000'000;
+
+    Pressure& says(std::uint64_t used_mib, std::int64_t after_ms = 1000,
+                   std::uint64_t stalled_us = 0, ReportWhy why = ReportWhy::change) {
+        now_ms += after_ms;
+        ++last.sequence;
+        last.uptime_ms += static_cast<std::uint64_t>(after_ms);
+        last.why = why;
+        last.available_kib = last.total_kib - used_mib * kMib;
+        if (last.some_us) {
+            *last.some_us += stalled_us;
+        }
+        pressure = observe(pressure, sample_of(last), now_ms);
+        return pressure;
+    }
+};
+
+constexpr DemandRule kRule{16 * kMib, 25};
+
+TEST(QuickDemand, IsUseAndHeadroomAndOverhead) {
+    Reporter r;
+    r.says(200);
+    EXPECT_EQ(quick_demand(r.pressure, kRule, r.now_ms).need_kib, (200 + 50 + 16) * kMib);
+}
+
+TEST(QuickDemand, LeavesASmallZoneTheLeastHeadroom) {
+    Reporter r;
+    r.says(40);
+    EXPECT_EQ(quick_demand(r.pressure, kRule, r.now_ms).need_kib, (40 + 32 + 16) * kMib);
+}
+
+TEST(QuickDemand, RunsAheadOfARise) {
+    Reporter r;
+    r.says(100);
+    r.says(150, 1000);
+    const std::uint64_t lead = 2 * 50 * kMib;
+    EXPECT_EQ(quick_demand(r.pressure, kRule, r.now_ms).need_kib,
+              150 * kMib + 150 * kMib / 100 * 25 + lead + 16 * kMib);
+}
+
+TEST(QuickDemand, NeverLeadsByMoreThanWhatIsUsed) {
+    Reporter r;
+    r.says(10);
+    r.says(110, 50);
+    EXPECT_LE(quick_demand(r.pressure, kRule, r.now_ms).need_kib, (110 + 32 + 110 + 16) * kMib);
+}
+
+TEST(QuickDemand, AskForAQuarterMoreWhenStalledAndFull) {
+    Reporter r;
+    r.says(450);
+    r.says(450, 1000, 100'000);
+    const Demand demand = quick_demand(r.pressure, kRule, r.now_ms);
+    EXPECT_TRUE(demand.stalled);
+    EXPECT_GE(demand.need_kib, (512 + 16) * kMib * 5 / 4);
+}
+
+TEST(QuickDemand, OneStallIsOneStepHoweverOftenItIsLookedAt) {
+    Reporter r;
+    r.says(450);
+    r.says(450, 1000, 100'000);
+    const auto first = quick_demand(r.pressure, kRule, r.now_ms).need_kib;
+    EXPECT_EQ(quick_demand(r.pressure, kRule, r.now_ms + 500).need_kib, first);
+    EXPECT_EQ(quick_demand(r.pressure, kRule, r.now_ms + 2500).need_kib, first);
+}
+
+TEST(QuickDemand, AStallWithPlentyAvailableAsksForNothing) {
+    Reporter r;
+    r.says(100);
+    r.says(100, 1000, 500'000);
+    EXPECT_EQ(quick_demand(r.pressure, kRule, r.now_ms).need_kib, (100 + 32 + 16) * kMib);
+}
+
+TEST(QuickDemand, AStallIsForgotten) {
+    Reporter r;
+    r.says(450, 1000, 0, ReportWhy::psi);
+    EXPECT_TRUE(quick_demand(r.pressure, kRule, r.now_ms).stalled);
+    EXPECT_FALSE(quick_demand(r.pressure, kRule, r.now_ms + 10'000).stalled);
+}
+
+TEST(QuickDemand, SwapInsAreAStallWhereThereIsNoPsi) {
+    Reporter r;
+    r.last.some_us.reset();
+    r.last.full_us.reset();
+    r.says(450);
+    r.last.swap_ins += 5000;
+    r.says(450);
+    EXPECT_TRUE(quick_demand(r.pressure, kRule, r.now_ms).stalled);
+}
+
+TEST(QuickDemand, SwapOccupancyIsNoDemand) {
+    Reporter r;
+    r.last.swap_total_kib = 1024 * kMib;
+    r.last.swap_free_kib = 0;
+    r.says(100);
+    r.says(100);
+    EXPECT_EQ(quick_demand(r.pressure, kRule, r.now_ms).need_kib, (100 + 32 + 16) * kMib);
+}
+
+TEST(SlowDemand, HoldsAPeakAndFadesByHalves) {
+    Reporter r;
+    r.says(400);
+    r.says(100, 1000);
+    const auto need = [&](std::int64_t later_ms) {
+        return slow_demand(r.pressure, {0, 25}, r.now_ms + later_ms).need_kib;
+    };
+    EXPECT_GT(need(0), 480 * kMib);
+    EXPECT_NEAR(static_cast<double>(need(kCalmHalfLifeMs)) / kMib, 250 * 1.25, 12);
+    EXPECT_NEAR(static_cast<double>(need(20 * kCalmHalfLifeMs)) / kMib, 132, 2);
+}
+
+TEST(SlowDemand, DoesNotDependOnHowOftenAQuietZoneReports) {
+    Reporter often;
+    Reporter seldom;
+    often.says(400);
+    seldom.says(400);
+    often.says(100, 1000);
+    seldom.says(100, 1000);
+    for (int i = 0; i < 20; ++i) {
+        often.says(100, 1000);
+    }
+    const auto a = slow_demand(often.pressure, {0, 25}, often.now_ms).need_kib;
+    const auto b = slow_demand(seldom.pressure, {0, 25}, seldom.now_ms + 20'000).need_kib;
+    EXPECT_NEAR(static_cast<double>(a), static_cast<double>(b), 1024);
+}
+
+TEST(Observe, ARestartedReporterIsNotAStall) {
+    Reporter r;
+    r.says(100, 1000, 900'000);
+    r.last.sequence = 0;
+    r.last.uptime_ms = 0;
+    r.last.some_us = 5'000'000;
+    r.says(100);
+    EXPECT_FALSE(r.pressure.stalled_share);
+    EXPECT_EQ(r.pressure.stalled_ms, -1);
+}
+
+TEST(Observe, AnotherAgentStartsAnew) {
+    Reporter r;
+    r.says(400);
+    const Sample other{Agent::qubes, 0, 100 * kMib, std::nullopt};
+    const Pressure p = observe(r.pressure, other, r.now_ms + 10);
+    EXPECT_EQ(p.used_slow_kib, 100 * kMib);
+    EXPECT_EQ(p.first_ms, r.now_ms + 10);
+}
+
+TEST(StaleAt, IsTwoHeartbeatsAndAGrace) {
+    Reporter r;
+    r.says(100);
+    EXPECT_EQ(stale_at_ms(r.pressure), r.now_ms + 2 * 30'000 + kHeartbeatGraceMs);
+}
+
+}  // namespace
+}  // namespace xenpack

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What watcher/zones/zone.h and flood.h promise: states, limits, and bounded listening.
+#include "watcher/zones/zone.h"
+
+#include <gtest/gtest.h>
+
+#include "watcher/balance/balance.h"
+#include "watcher/zones/flood.h"
+
+namespace xenpack {
+namespace {
+
+constexpr std::uint64_t kMib = 1024;
+constexpr std::int64_t kNowMs = 1'000'000;
+
+Zone healthy() {
+    Zone z;
+    z.key = {7, {1}};
+    z.name = "web";
+    z.managed = true;
+    z.domain.domid = 7;
+    z.domain.current_kib = 256 * kMib;
+    z.created_with = xenpack_domain_config{256 * kMib, 1024 * kMib};
+    z.target_kib = 256 * kMib;
+    z.static_max_kib = 1024 * kMib;
+    z.pressure.agent = Agent::xenpack;
+    z.pressure.last_ms = kNowMs;
+    z.pressure.heartbeat_ms = 30'000;
+    z.progress = advance({}, 256 * kMib, 256 * kMib, kNowMs);
+    return z;
+}
+
+TEST(StateOf, AHealthyZoneIsSteady) { EXPECT_EQ(state_of(healthy(), kNowMs), ZoneState::steady); }
+
+TEST(StateOf, WhatXenSaysComesFirst) {
+    Zone z = healthy();
+    z.garbled_why = "nonsense";
+    z.domain.flags = XENPACK_DOMAIN_IS_PAUSED;
+    EXPECT_EQ(state_of(z, kNowMs), ZoneState::paused);
+    z.domain.flags |= XENPACK_DOMAIN_NEVER_RAN;
+    EXPECT_EQ(state_of(z, kNowMs), ZoneState::building);
+    z.domain.flags = XENPACK_DOMAIN_IS_SHUTDOWN;
+    z.domain.shutdown_reason = 3;
+    EXPECT_EQ(state_of(z, kNowMs), ZoneState::shutdown);
+    z.domain.shutdown_reason = 2;
+    EXPECT_EQ(state_of(z, kNowMs), ZoneState::saving);
+}
+
+TEST(StateOf, BothHalvesOfAMigrationAreLeftAlone) {
+    Zone z = healthy();
+    z.name = "web--incoming";
+    EXPECT_EQ(state_of(z, kNowMs), ZoneState::saving);
+    z.name = "web--migratedaway";
+    EXPECT_EQ(state_of(z, kNowMs), ZoneState::saving);
+}
+
+TEST(StateOf, SilenceBecomesStaleAtItsTime) {
+    const Zone z = healthy();
+    EXPECT_EQ(state_of(z, stale_at_ms(z.pressure) - 1), ZoneState::steady);
+    EXPECT_EQ(state_of(z, stale_at_ms(z.pressure)), ZoneState::stale);
+    EXPECT_EQ(faults(z, stale_at_ms(z.pressure)).size(), 1U);
+}
+
+TEST(StateOf, FaultsAreNamed) {
+    Zone z = healthy();
+    z.flooding_until_ms = kNowMs + 1;
+    EXPECT_EQ(state_of(z, kNowMs), ZoneState::flooding);
+    z = healthy();
+    z.garbled_why = "tot is 0";
+    EXPECT_EQ(state_of(z, kNowMs), ZoneState::garbled);
+    z = healthy();
+    z.progress.stuck_until_ms = kNowMs + 1000;
+    EXPECT_EQ(state_of(z, kNowMs), ZoneState::stuck);
+    z = healthy();
+    z.pressure.agent = Agent::none;
+    EXPECT_EQ(state_of(z, kNowMs), ZoneState::booting);
+}
+
+TEST(Limits, FollowFromSizeAndStartWhereNothingIsSaid) {
+    const Zone z = healthy();
+    EXPECT_EQ(ceiling_kib(z), 1024 * kMib);
+    EXPECT_EQ(floor_kib(z), std::min(floor_for_size_kib(1024 * kMib), 256 * kMib));
+}
+
+TEST(Limits, AZoneStartedSmallIsNotRaisedToItsFloor) {
+    Zone z = healthy();
+    z.created_with->memory_kib = 64 * kMib;
+    EXPECT_EQ(floor_kib(z), 64 * kMib);
+}
+
+TEST(Limits, OverridesComeBeforeTheConfiguration) {
+    Zone z = healthy();
+    z.config.floor_kib = 100 * kMib;
+    z.config.ceiling_kib = 500 * kMib;
+    z.config.weight = 7;
+    EXPECT_EQ(floor_kib(z), 100 * kMib);
+    EXPECT_EQ(ceiling_kib(z), 500 * kMib);
+    EXPECT_EQ(weight(z), 7U);
+    z.overrides = {150 * kMib, 400 * kMib, 9, std::nullopt};
+    EXPECT_EQ(floor_kib(z), 150 * kMib);
+    EXPECT_EQ(ceiling_kib(z), 400 * kMib);
+    EXPECT_EQ(weight(z), 9U);
+}
+
+TEST(Limits, TheCeilingIsNeverOverMaxmemNorTheFloorOverTheCeiling) {
+    Zone z = healthy();
+    z.config.ceiling_kib = 9000 * kMib;
+    z.config.floor_kib = 8000 * kMib;
+    EXPECT_EQ(ceiling_kib(z), 1024 * kMib);
+    EXPECT_EQ(floor_kib(z), 1024 * kMib);
+}
+
+TEST(Flood, AdmitsABurstThenItsRate) {
+    Flood flood(40, 20);
+    int admitted = 0;
+    for (int i = 0; i < 1000; ++i) {
+        admitted += flood.admit(kNowMs + i) ? 1 : 0;
+    }
+    EXPECT_GE(admitted, 55);
+    EXPECT_LE(admitted, 61);
+}
+
+TEST(Flood, AZoneWithinItsRateIsNeverCutOff) {
+    Flood flood(40, 20);
+    for (std::int64_t i = 0; i < 1000; ++i) {
+        EXPECT_TRUE(flood.admit(kNowMs + i * 50));
+    }
+}
+
+TEST(Flood, GoingOnDoublesThePenaltyAndCalmForgivesIt) {
+    Flood flood(40, 20);
+    EXPECT_EQ(flood.penalty_ms(kNowMs, 2000, 60'000), 2000);
+    EXPECT_EQ(flood.penalty_ms(kNowMs + 2500, 2000, 60'000), 4000);
+    EXPECT_EQ(flood.penalty_ms(kNowMs + 7000, 2000, 60'000), 8000);
+    EXPECT_EQ(flood.penalty_ms(kNowMs + 1'000'000, 2000, 60'000), 2000);
+}
+
+}  // namespace
+}  // namespace xenpack
