@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The store over libxenstore. Two connections: libxenstore gives a connection that watches a reader
-// thread, and every request on it then waits for that thread; requests go on the other, without one.
+// thread, and every request on it then waits for that thread; requests go on the other, without
+// one. A third, on which nothing is ever said, ends when xenstored does: libxenstore 4.17 closes
+// its own without waking anyone.
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +15,7 @@
 
 extern "C" {
 #include <xenstore.h>
+#include <xenstore_lib.h>
 }
 
 #include "watcher/loop/loop.h"
@@ -32,6 +39,38 @@ struct FreeDeleter {
 };
 using Value = std::unique_ptr<char, FreeDeleter>;
 
+class Descriptor {
+  public:
+    explicit Descriptor(int fd) : fd_(fd) {}
+    Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    ~Descriptor() {
+        if (fd_ >= 0) {
+            ::close(fd_);
+        }
+    }
+    [[nodiscard]] int get() const { return fd_; }
+
+  private:
+    int fd_;
+};
+
+// A connection to xenstored's socket that only tells when it ends.
+Descriptor connect_lifeline() {
+    const char* path = xs_daemon_socket();
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (std::strlen(path) >= sizeof address.sun_path) {
+        errno = ENAMETOOLONG;
+        return Descriptor(-1);
+    }
+    std::strcpy(address.sun_path, path);
+    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+        return Descriptor(-1);
+    }
+    return socket;
+}
+
 class XenStore;
 
 // Held by the caller. Its id is the watch's token and is never used again, so that an event still
@@ -50,9 +89,17 @@ class XenWatch final : public Store::Watch {
 
 class XenStore final : public Store {
   public:
-    XenStore(Loop& loop, xs_handle* requests, xs_handle* watches, std::function<void()> lost)
-        : requests_(requests), watches_(watches), lost_(std::move(lost)) {
+    XenStore(Loop& loop, xs_handle* requests, xs_handle* watches, Descriptor lifeline,
+             std::function<void()> lost)
+        : requests_(requests),
+          watches_(watches),
+          lifeline_(std::move(lifeline)),
+          lost_(std::move(lost)) {
         readable_ = loop.watch_readable(xs_fileno(watches_.get()), [this] { drain(); });
+        ended_ = loop.watch_readable(lifeline_.get(), [this] {
+            ended_.reset();
+            report_lost();
+        });
     }
 
     Expected<std::optional<std::string>> read(const std::string& path) override {
@@ -168,13 +215,17 @@ class XenStore final : public Store {
 
     std::unique_ptr<xs_handle, HandleDeleter> requests_;
     std::unique_ptr<xs_handle, HandleDeleter> watches_;
+    Descriptor lifeline_;
     std::function<void()> lost_;
     std::unordered_map<std::string, std::shared_ptr<Changed>> callbacks_;
     std::uint64_t last_token_ = 0;
     Loop::Handle readable_;
+    Loop::Handle ended_;
 };
 
-XenWatch::~XenWatch() { store_.unwatch(path_, token_); }
+XenWatch::~XenWatch() {
+    store_.unwatch(path_, token_);
+}
 
 int plugin_write_guarded(void* store, const char* guard_path, const char* guard_value,
                          const xenpack_store_write* writes, size_t n) noexcept try {
@@ -216,13 +267,15 @@ int plugin_read(void* store, const char* path, char* buf, size_t size) noexcept 
 Expected<std::unique_ptr<Store>> Store::connect(Loop& loop, std::function<void()> lost) {
     std::unique_ptr<xs_handle, HandleDeleter> requests(xs_open(0));
     std::unique_ptr<xs_handle, HandleDeleter> watches(xs_open(0));
-    if (!requests || !watches) {
+    Descriptor lifeline = connect_lifeline();
+    if (!requests || !watches || lifeline.get() < 0) {
         return fail_with(errno,
                          "cannot connect to xenstored: {}. Is this a Xen host's dom0, and is "
                          "xen.service running?",
                          std::strerror(errno));
     }
-    return std::make_unique<XenStore>(loop, requests.release(), watches.release(), std::move(lost));
+    return std::make_unique<XenStore>(loop, requests.release(), watches.release(),
+                                      std::move(lifeline), std::move(lost));
 }
 
 const xenpack_store_ops& Store::plugin_ops() {
