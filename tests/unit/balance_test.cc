@@ -121,6 +121,14 @@ TEST(Plan, ForAWaitingZoneTakesHalfOfWhatDonorsCanSpare) {
     EXPECT_EQ(p.look_again_ms, kNowMs + kConfirmEveryMs);
 }
 
+TEST(Plan, LeavesARecentPeakToItsZoneUnlessAnotherWaits) {
+    std::vector<ZoneView> zones{zone(900, 200)};
+    zones[0].slow_need_kib = 880 * kMib;
+    EXPECT_LE(taken(plan(host(100), zones, kNowMs), 0), 20 * kMib);
+    zones.push_back(zone(256, 1000));
+    EXPECT_EQ(taken(plan(host(72), zones, kNowMs), 0), 350 * kMib);
+}
+
 TEST(Plan, DoesNotTakeAgainWhatIsAlreadyLeaving) {
     std::vector<ZoneView> zones{zone(256, 512), zone(500, 200), zone(900, 200)};
     zones[1].current_kib = 800 * kMib;
@@ -167,6 +175,17 @@ TEST(Plan, APinIsMetBothWays) {
 TEST(Plan, AZoneUnderItsFloorIsRaised) {
     std::vector<ZoneView> zones{zone(100, 60)};
     EXPECT_EQ(granted(plan(host(1000), zones, kNowMs), 0), 28 * kMib);
+}
+
+TEST(Plan, AWishThatIsNotWholePagesIsNeverWaitedFor) {
+    std::vector<ZoneView> zones{zone(256, 259), zone(900, 200)};
+    zones[0].target_kib += 1;
+    zones[0].quick_need_kib += 3;
+    zones[0].floor_kib = 262 * kMib;
+    const Plan p = plan(host(4000), zones, kNowMs);
+    EXPECT_GT(granted(p, 0), 0U);
+    EXPECT_EQ(p.waiting_kib, 0U);
+    EXPECT_TRUE(p.shrink.empty());
 }
 
 TEST(Plan, AZoneOverItsCeilingComesDownByAndBy) {
@@ -230,8 +249,10 @@ TEST(Plan, KeepsItsPromisesOnAnyInput) {
             ASSERT_LT(c.to_kib, c.from_kib);
             ASSERT_TRUE(z.may_shrink);
             ASSERT_GE(c.to_kib, std::min(z.floor_kib, z.ceiling_kib));
-            if (c.why == ChangeWhy::give || c.why == ChangeWhy::reserve) {
+            if (c.why == ChangeWhy::reserve) {
                 ASSERT_GE(c.to_kib, z.slow_need_kib);
+            }
+            if (c.why == ChangeWhy::give || c.why == ChangeWhy::reserve) {
                 ASSERT_GE(c.to_kib, z.quick_need_kib);
                 ASSERT_FALSE(z.stalled);
             }

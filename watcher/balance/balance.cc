@@ -22,6 +22,7 @@ constexpr std::int64_t kFadingEveryMs = 2'000;
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 std::uint64_t whole_mib(std::uint64_t kib) { return (kib + kMib - 1) / kMib * kMib; }
+std::uint64_t whole_pages(std::uint64_t kib) { return kib / 4 * 4; }
 std::uint64_t mib(std::uint64_t kib) { return (kib + kMib / 2) / kMib; }
 
 // Where the zone's target should be at least, now.
@@ -35,7 +36,7 @@ std::uint64_t want_kib(const ZoneView& z) {
     if (!z.may_change || (z.quick_need_kib == 0 && !z.pin_kib && z.target_kib >= z.floor_kib)) {
         return 0;
     }
-    const std::uint64_t want = minus(goal_kib(z), z.target_kib);
+    const std::uint64_t want = whole_pages(minus(goal_kib(z), z.target_kib));
     const bool worth_it = want >= kGrowStepMinKib || z.pin_kib || z.target_kib < z.floor_kib;
     return worth_it ? want : 0;
 }
@@ -84,9 +85,10 @@ std::string grow_reason(const ZoneView& z, ChangeWhy why, std::uint64_t missing_
         text = z.pin_kib ? fmt::format("pinned at {} MiB", mib(*z.pin_kib))
                          : fmt::format("its floor is {} MiB", mib(z.floor_kib));
     } else if (why == ChangeWhy::pressure) {
-        text = fmt::format("stalls on memory ({:.0f} % of its time), uses {} MiB, needs {} MiB",
-                           z.stalled_share.value_or(0) * 100, mib(z.used_kib),
-                           mib(z.quick_need_kib));
+        const double percent = z.stalled_share.value_or(0) * 100;
+        text = fmt::format("stalls on memory{}, uses {} MiB, needs {} MiB",
+                           percent >= 1 ? fmt::format(" ({:.0f} % of its time)", percent) : "",
+                           mib(z.used_kib), mib(z.quick_need_kib));
     } else {
         text = fmt::format("uses {} MiB, needs {} MiB with headroom", mib(z.used_kib),
                            mib(z.quick_need_kib));
@@ -107,9 +109,15 @@ ChangeWhy grow_why(const ZoneView& z) {
     return z.stalled ? ChangeWhy::pressure : ChangeWhy::demand;
 }
 
+// Whether a zone's recent peak is left to it too. Where another waits it is not: that one may be
+// killed for want of what this one has stopped using, and this one can grow again at once.
+enum class Hurry { no, yes };
+
 // What a zone keeps when it gives.
-std::uint64_t keep_kib(const ZoneView& z) {
-    return std::max({z.floor_kib, whole_mib(z.slow_need_kib), whole_mib(z.quick_need_kib)});
+std::uint64_t keep_kib(const ZoneView& z, Hurry hurry) {
+    const std::uint64_t need =
+        hurry == Hurry::yes ? z.quick_need_kib : std::max(z.slow_need_kib, z.quick_need_kib);
+    return std::max(z.floor_kib, whole_mib(need));
 }
 
 struct Taking {
@@ -124,17 +132,17 @@ bool can_give(const ZoneView& z) {
     return z.may_change && z.may_shrink && !z.stalled && !z.pin_kib && z.slow_need_kib > 0;
 }
 
-std::uint64_t slack_kib(const ZoneView& z) {
-    const std::uint64_t slack = can_give(z) ? minus(z.target_kib, keep_kib(z)) : 0;
+std::uint64_t slack_kib(const ZoneView& z, Hurry hurry) {
+    const std::uint64_t slack = can_give(z) ? minus(z.target_kib, keep_kib(z, hurry)) : 0;
     return slack >= kShrinkStepMinKib ? slack : 0;
 }
 
 // Takes `needed` from those with slack, the more the idler and the lighter they are.
 Taking take(std::uint64_t needed_kib, const std::vector<ZoneView>& zones,
-            const std::vector<std::uint64_t>& caps) {
+            const std::vector<std::uint64_t>& caps, Hurry hurry) {
     std::vector<std::uint64_t> weights(zones.size(), 0);
     for (std::size_t i = 0; i < zones.size(); ++i) {
-        weights[i] = slack_kib(zones[i]) * 100 / std::max(1u, zones[i].weight);
+        weights[i] = slack_kib(zones[i], hurry) * 100 / std::max(1u, zones[i].weight);
     }
     Taking taking{divide(needed_kib, caps, weights)};
     for (std::size_t i = 0; i < zones.size(); ++i) {
@@ -149,7 +157,7 @@ Taking take(std::uint64_t needed_kib, const std::vector<ZoneView>& zones,
 std::vector<std::uint64_t> quick_caps(const std::vector<ZoneView>& zones) {
     std::vector<std::uint64_t> caps(zones.size(), 0);
     for (std::size_t i = 0; i < zones.size(); ++i) {
-        const std::uint64_t slack = slack_kib(zones[i]);
+        const std::uint64_t slack = slack_kib(zones[i], Hurry::yes);
         caps[i] = std::max(slack / 2, std::min(slack, kGiveWholeKib));
     }
     return caps;
@@ -162,7 +170,7 @@ bool rested(const ZoneView& z, std::int64_t now_ms) {
 std::vector<std::uint64_t> slow_caps(const std::vector<ZoneView>& zones, std::int64_t now_ms) {
     std::vector<std::uint64_t> caps(zones.size(), 0);
     for (std::size_t i = 0; i < zones.size(); ++i) {
-        const std::uint64_t slack = slack_kib(zones[i]);
+        const std::uint64_t slack = slack_kib(zones[i], Hurry::no);
         const std::uint64_t step =
             std::max(zones[i].target_kib / 100 * kSlowShrinkPercent, kShrinkStepMinKib);
         caps[i] = rested(zones[i], now_ms) ? std::min({slack, std::max(slack / 2, kShrinkStepMinKib),
@@ -174,8 +182,7 @@ std::vector<std::uint64_t> slow_caps(const std::vector<ZoneView>& zones, std::in
 
 std::string give_reason(const ZoneView& z, ChangeWhy why, const Plan& plan, const HostView& host) {
     if (why == ChangeWhy::give) {
-        return fmt::format("needs only {} MiB; other zones wait for {} MiB",
-                           mib(std::max(z.slow_need_kib, z.quick_need_kib)),
+        return fmt::format("needs only {} MiB; other zones wait for {} MiB", mib(z.quick_need_kib),
                            mib(plan.waiting_kib));
     }
     return fmt::format("needs only {} MiB; the host has {} MiB free, its reserve is {} MiB",
@@ -227,8 +234,8 @@ std::uint64_t add_grows(const std::vector<ZoneView>& zones, Plan& plan) {
     plan.waiting_by_zone_kib.assign(zones.size(), 0);
     std::uint64_t spent = 0;
     for (std::size_t i = 0; i < zones.size(); ++i) {
-        // Whole pages of 4 KiB; less than a partial grant's minimum waits to become one.
-        std::uint64_t grant = grants[i] / 4 * 4;
+        // Less than a partial grant's minimum waits to become one.
+        std::uint64_t grant = whole_pages(grants[i]);
         if (grant < wants[i] && grant < kPartialGrantMinKib) {
             grant = 0;
         }
@@ -255,7 +262,7 @@ std::optional<std::int64_t> next_look(const std::vector<ZoneView>& zones, const 
         leaving = leaving || z.leaving_kib > 0;
         fading = fading || (z.may_change && z.slow_need_kib > z.quick_need_kib + kShrinkStepMinKib &&
                             z.target_kib > std::max(z.floor_kib, z.quick_need_kib));
-        resting = resting || (slack_kib(z) > 0 && !rested(z, now_ms));
+        resting = resting || (slack_kib(z, Hurry::no) > 0 && !rested(z, now_ms));
     }
     if (plan.waiting_kib > 0 && leaving) {
         return now_ms + kConfirmEveryMs;
@@ -291,10 +298,10 @@ Plan plan(const HostView& host, const std::vector<ZoneView>& zones, std::int64_t
     add_limit_shrinks(zones, now_ms, plan);
     if (plan.state == HostState::shortage) {
         const std::uint64_t needed_kib = minus(plan.waiting_kib, leaving_kib);
-        add_shrinks(zones, take(needed_kib, zones, quick_caps(zones)), ChangeWhy::give, host, plan);
+        add_shrinks(zones, take(needed_kib, zones, quick_caps(zones), Hurry::yes), ChangeWhy::give, host, plan);
     } else if (plan.state == HostState::tight) {
         const std::uint64_t needed_kib = minus(lacking_kib, leaving_kib);
-        add_shrinks(zones, take(needed_kib, zones, slow_caps(zones, now_ms)), ChangeWhy::reserve,
+        add_shrinks(zones, take(needed_kib, zones, slow_caps(zones, now_ms), Hurry::no), ChangeWhy::reserve,
                     host, plan);
     }
     plan.look_again_ms = next_look(zones, plan, now_ms);

@@ -5,8 +5,9 @@
 // What the plan promises:
 //   - A zone grows at once, out of memory that Xen has free now and has promised to no one.
 //   - No zone shrinks below its floor, nor below what it needs, nor on anything but a fresh report.
-//   - Memory is taken only while the free memory is under the reserve (slowly), or while a zone
-//     waits for some (quicker, but never more than half of what a donor can spare at a time).
+//   - Memory is taken only while the free memory is under the reserve (slowly, and a zone's recent
+//     peak is left to it), or while a zone waits for some (quicker, down to what a donor needs now,
+//     but never more than half of what it can spare at a time).
 //   - A donor is asked again only after Xen has confirmed what it was asked before.
 #pragma once
 
