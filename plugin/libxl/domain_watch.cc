@@ -30,8 +30,7 @@ Expected<void> DomainWatch::look() {
 }
 
 // libxl reports a shutdown once per notice asked for, so a domain that runs again needs a new one.
-// The control domain is watched too: with no notice asked for, libxl would not listen to xenstored
-// at all, nor learn that it is lost.
+// The control domain does not end while this runs.
 void DomainWatch::watch_ends(const std::vector<xenpack_domain>& now) {
     constexpr std::uint32_t kDying = XENPACK_DOMAIN_IS_DYING;
     constexpr std::uint32_t kDown = XENPACK_DOMAIN_IS_SHUTDOWN;
@@ -46,7 +45,7 @@ void DomainWatch::watch_ends(const std::vector<xenpack_domain>& now) {
         }
     }
     for (const xenpack_domain& domain : now) {
-        if ((domain.flags & kDying) == 0 && !watched_.contains(domain.domid)) {
+        if (domain.domid != 0 && (domain.flags & kDying) == 0 && !watched_.contains(domain.domid)) {
             watch_end(domain);
         }
     }

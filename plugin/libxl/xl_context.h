@@ -25,7 +25,9 @@ class XlContext {
         // Some domain has shut down or ended: look which. Once per round of the loop, however many.
         std::function<void()> domain_changed;
         // libxl cannot go on. Once; is_lost() is true from the moment it is known. May destroy
-        // this.
+        // this. A dead xenstored is not among what libxl notices: libxenstore 4.17 closes its
+        // socket and wakes nobody (read_thread in tools/libs/store/xs.c). The watcher's store finds
+        // that out.
         std::function<void()> lost;
     };
 

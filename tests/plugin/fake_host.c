@@ -15,7 +15,7 @@
 #include "tests/plugin/fake_watcher.h"
 #include "tests/plugin/fake_xen.h"
 
-/* xenpack_toolstack.h leaves the struct and the function one name. */
+/* The interface gives the struct and the function one name, and declares only the struct. */
 const struct xenpack_toolstack_ops* xenpack_toolstack(void);
 
 static char directory[64];
@@ -79,7 +79,7 @@ void fake_host_make(void) {
     strcpy(directory, "/tmp/xenpack-plugin-XXXXXX");
     if (!mkdtemp(directory))
         die(directory);
-    if (sscanf(XENPACK_XEN_VERSION, "%7[0-9].%7[0-9]", major, minor) != 2)
+    if (sscanf(fake_host_plugin()->built_for, "Xen %7[0-9].%7[0-9]", major, minor) != 2)
         abort();
     write_text("sys/hypervisor/type", "xen\n");
     fake_host_write("sys/hypervisor/version/major", major, strlen(major));

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* A control domain under Xen XENPACK_XEN_VERSION with no processes; fresh watcher and fresh Xen. */
+/* A control domain under the Xen the plugin was built for; fresh watcher and fresh Xen. */
 void fake_host_make(void);
 void fake_host_remove(void);
 

@@ -112,8 +112,12 @@ static void on_event(void* user, const struct xenpack_event* event) {
     if (watcher.n_events == FAKE_EVENTS)
         abort();
     watcher.events[watcher.n_events++] = *event;
+    watcher.event_depth++;
+    if (watcher.event_depth > watcher.deepest_event)
+        watcher.deepest_event = watcher.event_depth;
     if (watcher.during_event)
         watcher.during_event(event);
+    watcher.event_depth--;
 }
 
 static void on_log(void* user, enum xenpack_log_level level, const char* message) {

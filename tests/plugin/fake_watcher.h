@@ -40,7 +40,8 @@ struct fake_watcher {
     struct xenpack_event events[FAKE_EVENTS];
     int n_events;
     void (*during_event)(const struct xenpack_event* event); /* or NULL */
-    int messages[XENPACK_LOG_DEBUG + 1];                     /* by level */
+    int event_depth, deepest_event;      /* on_event calls inside on_event calls */
+    int messages[XENPACK_LOG_DEBUG + 1]; /* by level */
 };
 
 extern struct fake_watcher watcher;

@@ -160,6 +160,7 @@ static void a_disaster_is_reported_once_from_the_loop(void** state) {
     fake_xl_disaster("cannot read watches", EIO);
     assert_string_equal(fake_events(), "");
     fake_loop_round();
+    fake_xl_disaster("cannot read watches", EIO);
     fake_loop_round();
     assert_string_equal(fake_events(), "host_lost 0");
     assert_int_equal(fake_host_plugin()->refresh(*state, NULL, 0), -EIO);

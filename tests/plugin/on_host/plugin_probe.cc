@@ -178,7 +178,7 @@ class Probe {
             fmt::print("set way={} domid={} target_kib={} rc={} us={}{}\n",
                        way == XENPACK_TARGET_SHORT ? "short" : "libxl", domid, target_kib, r,
                        std::chrono::duration_cast<std::chrono::microseconds>(took).count(),
-                       r == 0 ? "" : std::string(" error=") + ops_->last_error(ts_));
+                       failure(r));
         }
         return r == 0 ? 0 : 1;
     }
@@ -188,8 +188,8 @@ class Probe {
         const auto before = Clock::now();
         const int r = ops_->set_limit(ts_, domid, d.uuid, kib);
         const auto took = Clock::now() - before;
-        fmt::print("limit domid={} limit_kib={} rc={} us={}\n", domid, kib, r,
-                   std::chrono::duration_cast<std::chrono::microseconds>(took).count());
+        fmt::print("limit domid={} limit_kib={} rc={} us={}{}\n", domid, kib, r,
+                   std::chrono::duration_cast<std::chrono::microseconds>(took).count(), failure(r));
         return r == 0 ? 0 : 1;
     }
 
@@ -214,6 +214,10 @@ class Probe {
     }
 
   private:
+    std::string failure(int r) {
+        return r == 0 ? "" : std::string(" error=") + ops_->last_error(ts_);
+    }
+
     void check(int r, const char* what) {
         if (r < 0) {
             die(fmt::format("{}: {} ({})", what, ops_->last_error(ts_), r));
