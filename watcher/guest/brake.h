@@ -8,7 +8,8 @@
 // for longer the further the group is above. Linux (mm/memcontrol.c, calculate_high_delay, 5.4 and
 // later) sleeps 64 x^2 seconds per batch of 64 pages, where x is the excess relative to the limit,
 // at most 2 s and not at all where it would be under 10 ms. The sleep counts as a memory stall, so
-// it fires the reporter's pressure trigger, which asks the host for more.
+// it fires the reporter's pressure trigger, which asks the host for more. A sleep that has begun is
+// slept to its end, also when the limit is raised meanwhile.
 //
 // The limit is  usage + free + cache/2 - margin,  where "cache" is the part of MemAvailable that is
 // not free, and margin = max(16 MiB, MemTotal/16).

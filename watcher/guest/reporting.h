@@ -4,7 +4,7 @@
 //
 // A report is due, the first reason that holds being the one given:
 //   start      none was written yet
-//   psi        the kernel's pressure trigger fired
+//   psi        the kernel's pressure trigger fired, or the brake began to hold the workload
 //   low        available memory is under 1/4 of the total, and it fell since the last report: to
 //              cross that line by at least 2 MiB, below it by at least 1/8 (and 2 MiB)
 //   change     memory in use, or MemTotal (the balloon), moved by more than 1/16 of the total and
@@ -45,7 +45,7 @@ class Reporting {
         std::uint64_t now_ms = 0;  // any monotonic clock, never backwards
         MemorySample memory;
         std::optional<std::uint64_t> some_us;  // total stall, needed while pressured() only
-        bool trigger_fired = false;            // since the look before
+        bool trigger_fired = false;            // or the brake bit, since the look before
     };
 
     [[nodiscard]] Verdict look(const Look& look);

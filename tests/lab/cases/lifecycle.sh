@@ -104,11 +104,19 @@ check "nothing was killed" never_killed d
 check "it goes on growing it" holds d -ge 400
 
 # ---- Saved: left alone, and itself again afterwards
-size=$(field d target_kib)
-check "it is saved" xl save d /run/lab/d.save
-check "a saved zone is gone" eventually 10 forgotten d
-check "it is restored" xl restore /run/lab/d.save
-check "it has lost no byte" zone_do d check
-check "with the size it had" is "$(zone_target_kib d)" -eq "$size"
+xl destroy d
+check "a zone to be saved is created" zone_create s memory=160 maxmem=256 xenpack.heartbeat=5
+check "and up" zone_up s
+check "and found" eventually 30 state_is s "steady growing shrinking"
+check "it works" zone_do s alloc 20
+check "its target comes to rest" eventually 20 state_is s steady
+size=$(zone_target_kib s)
+check "it is saved" xl save s /run/lab/s.save
+check "a saved zone is gone" eventually 10 forgotten s
+check "no ghost is left of it" no_ghosts
+check "it is restored" xl restore /run/lab/s.save
+check "with the size it had" is "$(zone_target_kib s)" -eq "$size"
+check "it has lost no byte" zone_do s check
+check "and is found again" eventually 30 state_is s "steady growing shrinking"
 check "no ghosts in the end" no_ghosts
 check "the daemon ends when told" daemon_stop

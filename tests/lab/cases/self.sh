@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash disable=SC1091,SC2034
-# lab: memory=3072 dom0=700M store=both timeout=300
+# lab: memory=3072 dom0=700M store=both timeout=420
 # The lab itself: dom0 works, a zone comes up, its workload keeps its bytes, and its memory follows
 # its target. Needs no daemon: if this fails, no other case means anything.
 . /lab/lab.sh
@@ -12,7 +12,7 @@ within() { is "$(zone_current_kib z)" -le "$1" && is "$(zone_current_kib z)" -ge
 figures() {
     local target current total
     target=$(zone_target_kib z) current=$(zone_current_kib z) total=$(total_kib)
-    note "target $target KiB, Xen $current KiB ($(((current - target) / 4)) pages more), MemTotal $total KiB ($(((target - total))) less)"
+    note "target $target KiB, Xen $current KiB ($(((current - target) / 4)) pages more), MemTotal $total KiB ($((target - total)) less)"
 }
 
 # mem_set MIB: and how long until Xen has counted the pages in or out.

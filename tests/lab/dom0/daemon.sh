@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2020,SC2154
 # What cases ask of a running xenpackd: a zone's fields in its status, and the promises that hold
 # for every case: no ghost in xenstore, no lost byte. Sourced by cases after lab.sh.
 
-# status_line NAME: the object of that zone in `xenpack --json status`, on one line.
+# status_line NAME: the object of that zone in `xenpack status --json`, on one line.
 status_line() {
-    xenpack --json status | tr -d '\n' | sed 's/"faults": *\[\([^]]*\)\]/"faults":"\1"/g' |
+    xenpack status --json | tr -d '\n' | sed 's/"faults": *\[\([^]]*\)\]/"faults":"\1"/g' |
         tr '{}' '\n\n' | grep "\"name\": *\"$1\""
 }
 
@@ -46,7 +46,8 @@ no_ghosts() {
 # never_killed NAME: the kernel has killed nothing in it.
 never_killed() {
     local stat
-    stat=$(zone_do "$1" stat) && [[ $(value_of oom_kill <<<"$stat") == 0 ]] || { printf '%s\n' "$stat" && return 1; }
+    stat=$(zone_do "$1" stat)
+    [[ $(value_of oom_kill <<<"$stat") == 0 ]] || { printf '%s\n' "$stat" && return 1; }
 }
 
 # daemon_said REGEX: the daemon's log has such a line.

@@ -3,10 +3,11 @@
 // A zone's workload: takes memory, fills it with a pattern, gives it back, and later proves that
 // no byte of it was lost. Runs inside the lab's guests as the only program on their console: one
 // command per line on standard input, one answer per command, a line that begins with "work: ".
-// It must stay single-threaded and static, and it must not guess: whatever it prints was measured.
+// It must stay static, start no thread of its own, and not guess: whatever it prints was measured.
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -17,11 +18,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -323,6 +326,91 @@ void flood(const std::string& key, std::uint64_t count) {
            static_cast<unsigned long long>(now_ms() - start_ms));
 }
 
+// ---- Reports as xenpack-guest would write them, for measuring what they cause.
+
+std::uint64_t meminfo_kib(const char* name) {
+    return parse_number(field(read_file("/proc/meminfo"), name)).value_or(0);
+}
+
+// A report that says `used_kib` of what the zone has.
+std::string report(std::uint64_t sequence, std::uint64_t used_kib) {
+    const std::uint64_t total_kib = meminfo_kib("MemTotal:");
+    std::array<char, 200> text{};
+    std::snprintf(text.data(), text.size(), "1 why=change n=%llu up=%llu hb=600 tot=%llu av=%llu",
+                  static_cast<unsigned long long>(sequence),
+                  static_cast<unsigned long long>(now_ms()),
+                  static_cast<unsigned long long>(total_kib),
+                  static_cast<unsigned long long>(total_kib - std::min(total_kib, used_kib)));
+    return text.data();
+}
+
+bool write_report(const std::string& key, const std::string& text) {
+    return store() != nullptr && xs_write(store(), XBT_NULL, key.c_str(), text.data(),
+                                          static_cast<unsigned>(text.size()));
+}
+
+// Waits for a watch on memory/target to fire with another value than `before`; the new one, or ""
+// when none comes in `timeout_ms`.
+std::string await_target(const std::string& before, int timeout_ms) {
+    pollfd ready{xs_fileno(store()), POLLIN, 0};
+    while (poll(&ready, 1, timeout_ms) > 0) {
+        while (char** event = xs_check_watch(store())) {
+            std::free(event);
+        }
+        char* value = static_cast<char*>(xs_read(store(), XBT_NULL, "memory/target", nullptr));
+        const std::string now = value == nullptr ? "" : value;
+        std::free(value);
+        if (!now.empty() && now != before) {
+            return now;
+        }
+    }
+    return "";
+}
+
+// Reports a need that grows once a second, and takes the time to each new memory/target.
+void react(const std::string& key, std::uint64_t count) {
+    constexpr std::uint64_t kStepKib = 5 * 1024;
+    if (store() == nullptr || !xs_watch(store(), "memory/target", "react")) {
+        answer("react FAILED: %s", std::strerror(errno));
+        return;
+    }
+    std::string target = await_target("", 1000);
+    std::uint64_t used_kib = meminfo_kib("MemTotal:");
+    for (std::uint64_t i = 0; i < count; ++i) {
+        used_kib += kStepKib;
+        const std::string text = report(1'000'000 + i, used_kib);
+        timespec begin{};
+        timespec end{};
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        const bool ok = write_report(key, text);
+        target = ok ? await_target(target, 10'000) : "";
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        if (target.empty()) {
+            answer("react FAILED after=%llu", static_cast<unsigned long long>(i));
+            return;
+        }
+        const long long us =
+            (end.tv_sec - begin.tv_sec) * 1'000'000LL + (end.tv_nsec - begin.tv_nsec) / 1000;
+        std::printf("react: us=%lld target=%s\n", us, target.c_str());
+        std::fflush(stdout);
+        usleep(1'000'000);
+    }
+    answer("react ok count=%llu", static_cast<unsigned long long>(count));
+}
+
+// Reports the same over and over, 15 times a second.
+void pulse(const std::string& key, std::uint64_t count) {
+    const std::uint64_t used_kib = meminfo_kib("MemTotal:") - meminfo_kib("MemAvailable:");
+    for (std::uint64_t i = 0; i < count; ++i) {
+        if (!write_report(key, report(2'000'000 + i, used_kib))) {
+            answer("pulse FAILED: %s", std::strerror(errno));
+            return;
+        }
+        usleep(1'000'000 / 15);
+    }
+    answer("pulse ok count=%llu", static_cast<unsigned long long>(count));
+}
+
 // ---- Misbehaviour on demand.
 
 void signal_reporter(const char* command, int signal_number) {
@@ -448,6 +536,10 @@ bool run_store(const std::string& name, const std::vector<std::string>& words) {
     }
     if (name == "flood") {
         flood(words[1], *number);
+    } else if (name == "react") {
+        react(words[1], *number);
+    } else if (name == "pulse") {
+        pulse(words[1], *number);
     } else if (name == "store-fill") {
         store_fill(words[1], *number);
     } else {
