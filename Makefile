@@ -76,13 +76,14 @@ export CCACHE_NOHASHDIR := 1
 
 warnings := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion $(WERROR)
 # What the sources cannot do without, whatever flags a person chooses.
-required := -std=gnu++20 $(warnings) -I. -ffile-prefix-map=$(CURDIR)=. \
+common := $(warnings) -I. -ffile-prefix-map=$(CURDIR)=. \
     -DXENPACK_VERSION='"$(VERSION)"' -DXENPACK_XEN_VERSION='"$(XEN_VERSION)"' \
-    -DXENPACK_PLUGIN_DIR='"$(libdir)/xenpack"' -DXENPACK_CONFIG_DIR='"$(sysconfdir)/xenpack"' \
-    $(XENLIGHT_CFLAGS) $(XENSTORE_CFLAGS) $(XENEVTCHN_CFLAGS) $(EVENT_CFLAGS) $(INIH_CFLAGS) \
-    $(FMT_CFLAGS) $(JSON_CFLAGS) $(CLI11_CFLAGS) $(CURL_CFLAGS) $(SYSTEMD_CFLAGS)
+    -DXENPACK_PLUGIN_DIR='"$(libdir)/xenpack"' -DXENPACK_CONFIG_DIR='"$(sysconfdir)/xenpack"'
+required := -std=gnu++20 $(common) $(XENLIGHT_CFLAGS) $(XENSTORE_CFLAGS) $(XENEVTCHN_CFLAGS) \
+    $(EVENT_CFLAGS) $(INIH_CFLAGS) $(FMT_CFLAGS) $(JSON_CFLAGS) $(CLI11_CFLAGS) $(CURL_CFLAGS) \
+    $(SYSTEMD_CFLAGS)
 # The tests' C sources.
-required_c := -std=gnu11 $(warnings) -I. -ffile-prefix-map=$(CURDIR)=.
+required_c := -std=gnu11 $(common) $(XENLIGHT_CFLAGS)
 test_flags := $(GTEST_CFLAGS) $(CMOCKA_CFLAGS)
 
 plugin_libs := $(XENLIGHT_LIBS) $(XENEVTCHN_LIBS) $(FMT_LIBS)
@@ -149,9 +150,9 @@ $(1)/xenpackd: $(call objects,$(1),watcher/xenpackd.cc) $(1)/rooms.a
 $(1)/xenpack: $(call objects,$(1),$(cli_src)) $(1)/rooms.a
 	$$(call say,LINK,$$@)$(2) -Wl,--as-needed $(4) -o $$@ $$(filter %.o %.a,$$^) $(host_libs)
 
-$(1)/xenpack-libxl.so: $(call objects,$(1),$(plugin_src)) build/sources
-	$$(call say,LINK,$$@)$(2) -shared -Wl,--as-needed -Wl,-z,nodelete $(4) -o $$@ \
-	    $$(filter %.o,$$^) $(plugin_libs)
+$(1)/xenpack-libxl.so: $(call objects,$(1),$(plugin_src)) build/sources plugin/libxl/exports.map
+	$$(call say,LINK,$$@)$(2) -shared -Wl,--version-script=plugin/libxl/exports.map \
+	    -Wl,--as-needed -Wl,-z,nodelete $(4) -o $$@ $$(filter %.o,$$^) $(plugin_libs)
 
 $(1)/tests/unit: $(call objects,$(1),$(unit_src)) $(1)/rooms.a
 	@mkdir -p $$(@D)
@@ -176,8 +177,9 @@ build/tests/plugin_probe: $(call objects,build,$(probe_src)) build/sources
 	$(call say,LINK,$@)$(CXX) $(CXXFLAGS) $(LDFLAGS) -Wl,--as-needed -o $@ $(filter %.o,$^) $(host_libs)
 
 # The reporter runs in guests of any distribution and in an initramfs: static, and small. libfmt is
-# not packaged as an archive, hence its header-only form.
-guest_flags := $(filter-out -O%,$(release)) -Os -DFMT_HEADER_ONLY -ffunction-sections -fdata-sections
+# not packaged as an archive, hence its header-only form; with a fixed separator it needs no locale.
+guest_flags := $(filter-out -O%,$(release)) -Os -DFMT_HEADER_ONLY \
+    "-DFMT_STATIC_THOUSANDS_SEPARATOR=','" -ffunction-sections -fdata-sections
 build/guest/obj/%.o: %.cc config.mk
 	@mkdir -p $(@D)
 	$(call say,CXX,$@)$(CCACHE) $(CXX) $(required) $(guest_flags) -MMD -MP -c -o $@ $<
@@ -236,17 +238,28 @@ uninstall:
 	    rmdir --ignore-fail-on-non-empty "$$(dirname "$$to")" 2>/dev/null || :; \
 	done
 
-# Everything as it would be on a host, for the lab to put into its dom0.
+# Everything as it would be on a host, for the lab to put into its dom0: without debugging symbols,
+# as in a package, since dom0 there lives in memory.
 build/stage: all
 	$(Q)rm -rf $@; $(MAKE) --no-print-directory install DESTDIR=$@
+	$(Q)strip --strip-unneeded $@$(sbindir)/* $@$(bindir)/* $@$(libdir)/xenpack/*.so
 
 # ---- the lab ------------------------------------------------------------------------------------
 
 .PHONY: demo bench lab
-lab_needs := build/stage $(if $(probe_src),build/tests/plugin_probe)
-demo: $(lab_needs) ; $(Q)tests/lab/demo
-bench: $(lab_needs) ; $(Q)tests/lab/bench
-lab: $(lab_needs) ; $(Q)tests/lab/shell
+# Put into the lab's dom0: what is installed on a host, and what only the lab's cases use.
+lab_payload := --payload build/stage --payload build/lab-tools
+lab_tools := build/lab-tools/usr/bin/plugin_probe build/lab-tools/usr/bin/bare_domain
+build/lab-tools/usr/bin/%: build/tests/%
+	$(Q)install -D -s $< $@
+
+build/tests/bare_domain: build/obj/tests/lab/tools/bare_domain.o
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $< $(XENLIGHT_LIBS) $(XENSTORE_LIBS)
+
+demo: build/stage $(lab_tools) ; $(Q)tests/lab/demo $(lab_payload)
+bench: build/stage $(lab_tools) ; $(Q)tests/lab/bench $(lab_payload)
+lab: build/stage $(lab_tools) ; $(Q)tests/lab/shell $(lab_payload)
 
 # ---- tests --------------------------------------------------------------------------------------
 
@@ -308,7 +321,7 @@ check-fuzz: $(addprefix build/fuzz/,$(fuzz_names))
 	$(Q)failed=0; for name in $(fuzz_names); do \
 	    mkdir -p build/fuzz/corpus/$$name; dictionary=tests/fuzz/$$name.dict; \
 	    $(suite) fuzz.$$name build/fuzz/$$name -runs=$(FUZZ_RUNS) -max_total_time=$(FUZZ_SECONDS) \
-	        -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 \
+	        -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_funcs=0 -print_final_stats=1 \
 	        -artifact_prefix=build/fuzz/$$name-found- \
 	        $$([[ -f $$dictionary ]] && echo "-dict=$$dictionary") \
 	        build/fuzz/corpus/$$name || failed=1; \
@@ -326,8 +339,8 @@ check-tidy: $(addprefix build/tidy/,$(tidy_src:.cc=.ok))
 	$(Q)$(suite) tidy printf "PASS %s\n" $(tidy_src)
 
 # make check-lab CASE=name runs one.
-check-lab: $(lab_needs)
-	$(Q)$(suite) lab tests/lab/run $(CASE)
+check-lab: build/stage $(lab_tools)
+	$(Q)$(suite) lab tests/lab/run $(lab_payload) $(CASE)
 
 # ---- cleaning -----------------------------------------------------------------------------------
 

@@ -65,11 +65,9 @@ ZoneView view_of(const Zone& zone, std::int64_t now_ms) {
 
     const Direction towards = direction(zone.progress, zone.domain.current_kib);
     view.pending_kib = towards == Direction::growing ? distance_kib(zone) : 0;
-    view.leaving_kib = towards == Direction::shrinking && !zone.progress.stuck(now_ms)
-                           ? distance_kib(zone)
-                           : 0;
-    view.may_change =
-        may_change(state_of(zone, now_ms)) && zone.target_kib && zone.static_max_kib;
+    view.leaving_kib =
+        towards == Direction::shrinking && !zone.progress.stuck(now_ms) ? distance_kib(zone) : 0;
+    view.may_change = may_change(state_of(zone, now_ms)) && zone.target_kib && zone.static_max_kib;
     view.may_shrink = view.may_change && towards == Direction::none &&
                       now_ms - zone.pressure.first_ms >= kGraceMs;
     if (zone.pressure.agent != Agent::none) {
@@ -102,14 +100,14 @@ Watcher::Watcher(Rooms rooms, Config config, OverridesFile overrides,
 Watcher::~Watcher() = default;
 
 Expected<void> Watcher::start() {
-    auto toolstack = Toolstack::open(
-        config_.toolstack, rooms_.loop, rooms_.store,
-        {[this](const xenpack_event& event) { on_host_event(event); },
-         [this](xenpack_log_level level, const char* text) {
-             static constexpr LogLevel levels[]{LogLevel::error, LogLevel::warning, LogLevel::info,
-                                                LogLevel::debug};
-             rooms_.journal.log(levels[level], text);
-         }});
+    auto toolstack =
+        Toolstack::open(config_.toolstack, rooms_.loop, rooms_.store,
+                        {[this](const xenpack_event& event) { on_host_event(event); },
+                         [this](xenpack_log_level level, const char* text) {
+                             static constexpr LogLevel levels[]{LogLevel::error, LogLevel::warning,
+                                                                LogLevel::info, LogLevel::debug};
+                             rooms_.journal.log(levels[level], text);
+                         }});
     if (!toolstack) {
         return tl::unexpected(toolstack.error());
     }
@@ -193,8 +191,8 @@ HostView Watcher::host_view(const std::vector<Zone*>& all) const {
     for (const Zone* zone : all) {
         // Also what is being built, and what another balloons: their targets will be met from free.
         if (!zone->managed && zone->target_kib) {
-            host.promised_kib += *zone->target_kib - std::min(*zone->target_kib,
-                                                              zone->domain.current_kib);
+            host.promised_kib +=
+                *zone->target_kib - std::min(*zone->target_kib, zone->domain.current_kib);
         }
     }
     const auto& dom0 = zones_->dom0();
@@ -274,7 +272,8 @@ void Watcher::settle(Zone& zone, std::int64_t now_ms) {
         direction(zone.progress, zone.domain.current_kib) != Direction::none) {
         return;
     }
-    const auto offset = static_cast<std::uint64_t>(std::max<std::int64_t>(zone.progress.offset_kib, 0));
+    const auto offset =
+        static_cast<std::uint64_t>(std::max<std::int64_t>(zone.progress.offset_kib, 0));
     const std::uint64_t limit = *zone.target_kib + offset;
     if (zone.domain.limit_kib <= limit + kLimitAboveTargetKib) {
         return;
@@ -297,8 +296,8 @@ void Watcher::keep_dom0(const HostView& host, std::int64_t now_ms) {
     const std::uint64_t missing = config_.dom0_floor_kib - held;
     Decision decision{DecisionKind::host, "", 0, "", held, config_.dom0_floor_kib, ""};
     if (missing > host.free_kib) {
-        decision.reason = fmt::format("dom0 is under its floor, and only {} MiB are free",
-                                      host.free_kib / 1024);
+        decision.reason =
+            fmt::format("dom0 is under its floor, and only {} MiB are free", host.free_kib / 1024);
     } else if (const auto set = toolstack_->set_target(0, Uuid{}, config_.dom0_floor_kib,
                                                        std::numeric_limits<std::uint64_t>::max(),
                                                        false, XENPACK_TARGET_LIBXL);
@@ -315,7 +314,12 @@ void Watcher::note_host(const Plan& decided) {
     const bool is_short = decided.state == HostState::shortage;
     host_state_ = decided.state;
     if (was_short != is_short) {
-        publish({DecisionKind::host, "", 0, "", {}, {},
+        publish({DecisionKind::host,
+                 "",
+                 0,
+                 "",
+                 {},
+                 {},
                  is_short ? fmt::format("zones wait for {} MiB more than the {} MiB that are free "
                                         "to give",
                                         decided.waiting_kib / 1024, decided.spendable_kib / 1024)
@@ -351,10 +355,10 @@ void Watcher::zone_found(const Zone& zone) {
         found->overrides = overrides_.get(zone.key.uuid);
     }
     if (zone.managed) {
-        publish(about(zone, DecisionKind::found,
-                      fmt::format("managed between {} and {} MiB, holds {} MiB",
-                                  floor_kib(zone) / 1024, ceiling_kib(zone) / 1024,
-                                  zone.domain.current_kib / 1024)));
+        publish(
+            about(zone, DecisionKind::found,
+                  fmt::format("managed between {} and {} MiB, holds {} MiB", floor_kib(zone) / 1024,
+                              ceiling_kib(zone) / 1024, zone.domain.current_kib / 1024)));
     } else {
         publish(about(zone, DecisionKind::found, "left alone: " + zone.unmanaged_why));
     }
@@ -368,7 +372,9 @@ void Watcher::zone_fault(const Zone& zone, const std::string& sentence) {
     publish(about(zone, DecisionKind::fault, sentence));
 }
 
-ZoneConfig Watcher::config_for(const std::string& name) { return config_.zone(name); }
+ZoneConfig Watcher::config_for(const std::string& name) {
+    return config_.zone(name);
+}
 
 void Watcher::publish(const Decision& decision) {
     rooms_.journal.decision(decision);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Watcher: look, decide, apply, tell. xenpackd's main owns one and gives it the rooms it works with.
-// It carries out what balance/ plans; it must not have opinions of its own.
+// Watcher: look, decide, apply, tell. xenpackd's main owns one and gives it the rooms it works
+// with. It carries out what balance/ plans; it must not have opinions of its own.
 //
 // Everything that may matter ends in look_soon(); the look itself runs once, after the callbacks of
 // that round. look() reads the truth from Xen, plans, applies growth that is backed, then shrinks,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // What the watcher shows and is told through control/: status, a zone's settings, reload.
+// Called by Control; it takes a fresh look first, and changes nothing but what it is told to.
 #include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
@@ -43,8 +44,7 @@ json zone_json(const Zone& zone, std::int64_t now_ms) {
             {"demand_kib", demand_json(zone, now_ms)},
             {"used_kib", heard ? json(p.used_kib) : json(nullptr)},
             {"available_kib", p.total_kib > 0 ? json(p.total_kib - p.used_kib) : json(nullptr)},
-            {"pressure_percent",
-             p.stalled_share ? json(*p.stalled_share * 100) : json(nullptr)},
+            {"pressure_percent", p.stalled_share ? json(*p.stalled_share * 100) : json(nullptr)},
             {"floor_kib", floor_kib(zone)},
             {"ceiling_kib", ceiling_kib(zone)},
             {"weight", weight(zone)},
@@ -86,8 +86,9 @@ Expected<void> take(const json& settings, const char* name, std::optional<T>& va
 Expected<ZoneOverrides> changed(const ZoneOverrides& before, const json& settings) {
     static constexpr std::array known{"floor_kib", "ceiling_kib", "weight", "pin_kib"};
     if (!settings.is_object() || settings.empty()) {
-        return fail_with(EINVAL, "settings must be an object with at least one of floor_kib, "
-                                 "ceiling_kib, weight, pin_kib");
+        return fail_with(EINVAL,
+                         "settings must be an object with at least one of floor_kib, "
+                         "ceiling_kib, weight, pin_kib");
     }
     for (const auto& [name, value] : settings.items()) {
         if (std::ranges::find(known, name) == known.end()) {
@@ -96,8 +97,9 @@ Expected<ZoneOverrides> changed(const ZoneOverrides& before, const json& setting
     }
     ZoneOverrides after = before;
     for (const auto& taken :
-         {take(settings, "floor_kib", after.floor_kib), take(settings, "ceiling_kib", after.ceiling_kib),
-          take(settings, "weight", after.weight), take(settings, "pin_kib", after.pin_kib)}) {
+         {take(settings, "floor_kib", after.floor_kib),
+          take(settings, "ceiling_kib", after.ceiling_kib), take(settings, "weight", after.weight),
+          take(settings, "pin_kib", after.pin_kib)}) {
         if (!taken) {
             return tl::unexpected(taken.error());
         }
@@ -123,7 +125,8 @@ Expected<void> check(Zone zone, const ZoneOverrides& overrides) {
                          *ceiling / 1024, floor_kib(zone) / 1024);
     }
     if (pin && (*pin < floor_kib(zone) || *pin > ceiling_kib(zone))) {
-        return fail_with(ERANGE, "{} MiB is not between the zone's floor of {} and ceiling of {} MiB",
+        return fail_with(ERANGE,
+                         "{} MiB is not between the zone's floor of {} and ceiling of {} MiB",
                          *pin / 1024, floor_kib(zone) / 1024, ceiling_kib(zone) / 1024);
     }
     if (weight && (*weight < 1 || *weight > 10'000)) {
@@ -188,8 +191,13 @@ Expected<json> Watcher::set_zone(const std::string& name, const json& settings) 
         return tl::unexpected(kept.error());
     }
     zone.overrides = *overrides;
-    Decision decision{DecisionKind::config, zone.name, zone.key.domid, to_string(zone.key.uuid),
-                      {}, {}, fmt::format("settings changed to {}", settings.dump())};
+    Decision decision{DecisionKind::config,
+                      zone.name,
+                      zone.key.domid,
+                      to_string(zone.key.uuid),
+                      {},
+                      {},
+                      fmt::format("settings changed to {}", settings.dump())};
     publish(decision);
     look_soon();
     return zone_json(zone, Loop::now_ms());
@@ -198,7 +206,12 @@ Expected<json> Watcher::set_zone(const std::string& name, const json& settings) 
 Expected<void> Watcher::reload() {
     auto config = read_config_();
     if (!config) {
-        publish({DecisionKind::config, "", 0, "", {}, {},
+        publish({DecisionKind::config,
+                 "",
+                 0,
+                 "",
+                 {},
+                 {},
                  fmt::format("not reloaded, the last good one stays: {}", config.error().what)});
         return tl::unexpected(config.error());
     }

@@ -102,12 +102,13 @@ int run(const Options& options, const Config& config, const Journal& journal) {
     if (!overrides) {
         return give_up(overrides.error());
     }
-    Watcher watcher({loop, **store, journal}, config, std::move(*overrides),
-                    [&] { return load_config(options.config_path); },
-                    [&] {
-                        journal.log(LogLevel::error, "the toolstack has lost the host; exiting");
-                        leave(EX_UNAVAILABLE);
-                    });
+    Watcher watcher(
+        {loop, **store, journal}, config, std::move(*overrides),
+        [&] { return load_config(options.config_path); },
+        [&] {
+            journal.log(LogLevel::error, "the toolstack has lost the host; exiting");
+            leave(EX_UNAVAILABLE);
+        });
     const auto hangup = loop.watch_signal(SIGHUP, [&] {
         notify("RELOADING=1");
         (void)watcher.reload();  // has told the journal

@@ -180,6 +180,13 @@ accepts() {
     [ "$p $f" = '2 1' ]
 }
 
+@test "suite: a closing total counts alone" {
+    run "$check/suite" l printf 'PASS a\nPASS b\n5 passed, 2 failed\n'
+    [ "$status" -ne 0 ]
+    read -r p f _ <"$XENPACK_RESULTS/l"
+    [ "$p $f" = '5 2' ]
+}
+
 @test "suite: a crash, a run of no test and a bare failure all count as one failure" {
     run "$check/suite" a sh -c 'echo "[  PASSED  ] 3 tests."; kill -SEGV $$'
     [ "$status" -ne 0 ]

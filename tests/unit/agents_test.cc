@@ -17,7 +17,9 @@ TEST(ParseKib, TakesPlainDigitsUpToTheLimit) {
 
 class ParseKibRefuses : public testing::TestWithParam<std::string_view> {};
 
-TEST_P(ParseKibRefuses, EverythingElse) { EXPECT_FALSE(parse_kib(GetParam(), kLimitKib)); }
+TEST_P(ParseKibRefuses, EverythingElse) {
+    EXPECT_FALSE(parse_kib(GetParam(), kLimitKib));
+}
 
 INSTANTIATE_TEST_SUITE_P(GuestWritten, ParseKibRefuses,
                          testing::Values("", "0", "-1", "+1", " 1", "1 ", "a4096", "4096a",

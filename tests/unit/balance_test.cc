@@ -22,7 +22,9 @@ ZoneView zone(std::uint64_t size_mib, std::uint64_t need_mib) {
     return z;
 }
 
-HostView host(std::uint64_t free_mib) { return {free_mib * kMib, 200 * kMib, 72 * kMib, 0}; }
+HostView host(std::uint64_t free_mib) {
+    return {free_mib * kMib, 200 * kMib, 72 * kMib, 0};
+}
 
 std::uint64_t granted(const Plan& p, std::size_t i) {
     for (const Change& c : p.grow) {

@@ -10,8 +10,7 @@
 namespace xenpack {
 namespace {
 
-const Decision kGrow{DecisionKind::grow, "web",      3,           "0102", 256 * 1024,
-                     512 * 1024,         "needs it"};
+const Decision kGrow{DecisionKind::grow, "web", 3, "0102", 256 * 1024, 512 * 1024, "needs it"};
 
 TEST(Decision, ReadsAsWhatWhoFromToWhy) {
     EXPECT_EQ(to_line(kGrow), "web (3): grow 256 -> 512 MiB: needs it");

@@ -206,6 +206,17 @@ TEST_F(HttpServerTest, ForgetsAStreamWhoseClientHangsUp) {
     EXPECT_TRUE(answers());
 }
 
+TEST_F(HttpServerTest, AStreamsClientMaySendWhatItLikesInVain) {
+    serve_streams();
+    const auto client = listener();
+    client->send(get("/") + get("/stream") + std::string(100'000, 'x'));
+    EXPECT_TRUE(answers());
+    EXPECT_EQ(server_->streams(), 1u);
+    server_->broadcast("line\n");
+    EXPECT_TRUE(
+        run_until(loop_, [&] { return testing::unchunked(client->received()) == "line\n"; }));
+}
+
 TEST_F(HttpServerTest, RefusesMoreStreamsThanItWillFeed) {
     serve_streams();
     std::vector<std::unique_ptr<RawClient>> clients;
@@ -295,10 +306,8 @@ TEST_F(HttpServerTest, SlowsDownWhenClientsHoldManyDescriptors) {
     RawClient second(loop_, path_);
     first.send(get("/"));
     second.send(get("/"));
-    EXPECT_TRUE(run_until(
-        loop_, [&] { return first.status() == 200; }, 500));
-    EXPECT_FALSE(run_until(
-        loop_, [&] { return second.status() == 200; }, 300));
+    EXPECT_TRUE(run_until(loop_, [&] { return first.status() == 200; }));
+    EXPECT_EQ(second.status(), 0);
     EXPECT_TRUE(run_until(loop_, [&] { return second.status() == 200; }));
     for (const int fd : held) {
         close(fd);

@@ -15,7 +15,8 @@ namespace {
 class OverridesTest : public testing::Test {
   protected:
     void SetUp() override {
-        std::string pattern = (std::filesystem::temp_directory_path() / "overrides-XXXXXX").string();
+        std::string pattern =
+            (std::filesystem::temp_directory_path() / "overrides-XXXXXX").string();
         ASSERT_NE(mkdtemp(pattern.data()), nullptr);
         directory = pattern;
         path = directory + "/settings.json";

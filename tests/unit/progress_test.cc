@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// What watcher/balance/progress.h promises: who follows is left in peace, who does not is found out.
+// What watcher/balance/progress.h promises: who follows is left in peace, who does not is found
+// out.
 #include "watcher/balance/progress.h"
 
 #include <gtest/gtest.h>

@@ -30,7 +30,9 @@ Zone healthy() {
     return z;
 }
 
-TEST(StateOf, AHealthyZoneIsSteady) { EXPECT_EQ(state_of(healthy(), kNowMs), ZoneState::steady); }
+TEST(StateOf, AHealthyZoneIsSteady) {
+    EXPECT_EQ(state_of(healthy(), kNowMs), ZoneState::steady);
+}
 
 TEST(StateOf, WhatXenSaysComesFirst) {
     Zone z = healthy();

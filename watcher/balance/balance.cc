@@ -20,10 +20,18 @@ constexpr std::uint64_t kPartialGrantMinKib = 8 * kMib;
 // When a shortage has no donor, demand that fades may make one; look as often as that shows.
 constexpr std::int64_t kFadingEveryMs = 2'000;
 
-std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
-std::uint64_t whole_mib(std::uint64_t kib) { return (kib + kMib - 1) / kMib * kMib; }
-std::uint64_t whole_pages(std::uint64_t kib) { return kib / 4 * 4; }
-std::uint64_t mib(std::uint64_t kib) { return (kib + kMib / 2) / kMib; }
+std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
+    return a > b ? a - b : 0;
+}
+std::uint64_t whole_mib(std::uint64_t kib) {
+    return (kib + kMib - 1) / kMib * kMib;
+}
+std::uint64_t whole_pages(std::uint64_t kib) {
+    return kib / 4 * 4;
+}
+std::uint64_t mib(std::uint64_t kib) {
+    return (kib + kMib / 2) / kMib;
+}
 
 // Where the zone's target should be at least, now.
 std::uint64_t goal_kib(const ZoneView& z) {
@@ -61,9 +69,8 @@ std::vector<std::uint64_t> divide(std::uint64_t amount, const std::vector<std::u
                                               static_cast<double>(weights[i]) /
                                               static_cast<double>(weight_sum));
         };
-        const auto content = std::partition(open.begin(), open.end(), [&](std::size_t i) {
-            return wants[i] > share(i);
-        });
+        const auto content = std::partition(open.begin(), open.end(),
+                                            [&](std::size_t i) { return wants[i] > share(i); });
         if (content == open.end()) {
             for (const std::size_t i : open) {
                 grants[i] = share(i);
@@ -173,9 +180,9 @@ std::vector<std::uint64_t> slow_caps(const std::vector<ZoneView>& zones, std::in
         const std::uint64_t slack = slack_kib(zones[i], Hurry::no);
         const std::uint64_t step =
             std::max(zones[i].target_kib / 100 * kSlowShrinkPercent, kShrinkStepMinKib);
-        caps[i] = rested(zones[i], now_ms) ? std::min({slack, std::max(slack / 2, kShrinkStepMinKib),
-                                                       step})
-                                           : 0;
+        caps[i] = rested(zones[i], now_ms)
+                      ? std::min({slack, std::max(slack / 2, kShrinkStepMinKib), step})
+                      : 0;
     }
     return caps;
 }
@@ -260,8 +267,9 @@ std::optional<std::int64_t> next_look(const std::vector<ZoneView>& zones, const 
     for (const ZoneView& z : zones) {
         moving = moving || z.pending_kib > 0 || z.leaving_kib > 0;
         leaving = leaving || z.leaving_kib > 0;
-        fading = fading || (z.may_change && z.slow_need_kib > z.quick_need_kib + kShrinkStepMinKib &&
-                            z.target_kib > std::max(z.floor_kib, z.quick_need_kib));
+        fading =
+            fading || (z.may_change && z.slow_need_kib > z.quick_need_kib + kShrinkStepMinKib &&
+                       z.target_kib > std::max(z.floor_kib, z.quick_need_kib));
         resting = resting || (slack_kib(z, Hurry::no) > 0 && !rested(z, now_ms));
     }
     if (plan.waiting_kib > 0 && leaving) {
@@ -298,11 +306,12 @@ Plan plan(const HostView& host, const std::vector<ZoneView>& zones, std::int64_t
     add_limit_shrinks(zones, now_ms, plan);
     if (plan.state == HostState::shortage) {
         const std::uint64_t needed_kib = minus(plan.waiting_kib, leaving_kib);
-        add_shrinks(zones, take(needed_kib, zones, quick_caps(zones), Hurry::yes), ChangeWhy::give, host, plan);
+        add_shrinks(zones, take(needed_kib, zones, quick_caps(zones), Hurry::yes), ChangeWhy::give,
+                    host, plan);
     } else if (plan.state == HostState::tight) {
         const std::uint64_t needed_kib = minus(lacking_kib, leaving_kib);
-        add_shrinks(zones, take(needed_kib, zones, slow_caps(zones, now_ms), Hurry::no), ChangeWhy::reserve,
-                    host, plan);
+        add_shrinks(zones, take(needed_kib, zones, slow_caps(zones, now_ms), Hurry::no),
+                    ChangeWhy::reserve, host, plan);
     }
     plan.look_again_ms = next_look(zones, plan, now_ms);
     return plan;

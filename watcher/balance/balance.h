@@ -23,7 +23,8 @@ struct HostView {
     std::uint64_t free_kib = 0;       // free in Xen, claims and pages to be scrubbed not counted
     std::uint64_t reserve_kib = 0;    // free memory to have at hand for growth
     std::uint64_t emergency_kib = 0;  // free memory never given to a zone
-    std::uint64_t promised_kib = 0;   // to domains that are no zones here: their targets above current
+    std::uint64_t promised_kib =
+        0;  // to domains that are no zones here: their targets above current
 };
 
 struct ZoneView {
@@ -37,20 +38,20 @@ struct ZoneView {
     bool stalled = false;
     std::uint64_t used_kib = 0;           // for reasons only
     std::optional<double> stalled_share;  // for reasons only, 0..1
-    bool may_change = false;  // runs, is not being built, saved, migrated; not stuck
+    bool may_change = false;              // runs, is not being built, saved, migrated; not stuck
     bool may_shrink = false;  // and its report is fresh, its grace is over, it is at its target
-    std::uint64_t pending_kib = 0;  // still to come to it: its target is above what it holds
-    std::uint64_t leaving_kib = 0;  // still to be given back by it, and it is giving
-    std::int64_t last_shrink_ms = 0;  // when it was last asked to shrink; 0: never
+    std::uint64_t pending_kib = 0;         // still to come to it: its target is above what it holds
+    std::uint64_t leaving_kib = 0;         // still to be given back by it, and it is giving
+    std::int64_t last_shrink_ms = 0;       // when it was last asked to shrink; 0: never
     std::optional<std::uint64_t> pin_kib;  // an admin's fixed target
 };
 
 enum class ChangeWhy {
-    pressure,    // stalled on memory
-    demand,      // uses more than its target leaves at ease
-    give,        // another zone waits for memory
-    reserve,     // the host's free memory is under its reserve
-    limits,      // its floor, ceiling or pin demands it
+    pressure,  // stalled on memory
+    demand,    // uses more than its target leaves at ease
+    give,      // another zone waits for memory
+    reserve,   // the host's free memory is under its reserve
+    limits,    // its floor, ceiling or pin demands it
 };
 
 struct Change {
@@ -62,13 +63,13 @@ struct Change {
 };
 
 enum class HostState {
-    plenty,  // free memory is at or over the reserve
-    tight,   // under it: idle zones are asked for a little
-    shortage // a zone waits for memory that the host does not have
+    plenty,   // free memory is at or over the reserve
+    tight,    // under it: idle zones are asked for a little
+    shortage  // a zone waits for memory that the host does not have
 };
 
 struct Plan {
-    std::vector<Change> grow;    // each is backed by memory that is free now
+    std::vector<Change> grow;  // each is backed by memory that is free now
     std::vector<Change> shrink;
     HostState state = HostState::plenty;
     std::uint64_t spendable_kib = 0;  // what was left to grow into before this plan

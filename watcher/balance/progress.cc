@@ -29,8 +29,8 @@ std::int64_t next_penalty_ms(const Progress& p, std::int64_t now_ms) {
         return kPenaltyMs;
     }
     std::int64_t penalty = p.penalty_ms * 2;
-    for (std::int64_t quiet = now_ms - p.stuck_until_ms; quiet > p.penalty_ms && penalty > kPenaltyMs;
-         quiet -= p.penalty_ms) {
+    for (std::int64_t quiet = now_ms - p.stuck_until_ms;
+         quiet > p.penalty_ms && penalty > kPenaltyMs; quiet -= p.penalty_ms) {
         penalty /= 2;
     }
     return std::clamp(penalty, kPenaltyMs, kPenaltyMaxMs);

@@ -27,8 +27,8 @@ struct Progress {
     std::int64_t offset_kib = 0;  // current - target of this domain when it is at its target
     std::uint64_t mark_kib = 0;   // current when movement was last seen
     std::int64_t mark_ms = 0;
-    std::int64_t penalty_ms = 0;     // how long the last penalty was
-    std::int64_t stuck_until_ms = 0; // 0: never was
+    std::int64_t penalty_ms = 0;                  // how long the last penalty was
+    std::int64_t stuck_until_ms = 0;              // 0: never was
     Direction stuck_direction = Direction::none;  // what it failed to do
 
     [[nodiscard]] bool stuck(std::int64_t now_ms) const { return now_ms < stuck_until_ms; }

@@ -136,13 +136,15 @@ struct LineReader {
             return true;  // an error's body, which the caller reads when it is complete
         }
         std::size_t begin = 0;
-        for (std::size_t end; (end = pending.find('\n', begin)) != std::string::npos;
-             begin = end + 1) {
+        std::size_t end = pending.find('\n');
+        while (end != std::string::npos) {
             const auto taken = take(std::string_view(pending).substr(begin, end - begin));
             if (!taken) {
                 failure = taken.error();
                 return false;
             }
+            begin = end + 1;
+            end = pending.find('\n', begin);
         }
         pending.erase(0, begin);
         return true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// xenpack check-config: what the daemon would say of a configuration file. Needs no daemon.
+// xenpack check-config: what the daemon would say of a configuration file. Needs no daemon,
+// and must read the file by the same path as the daemon does.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -52,7 +53,7 @@ class CheckConfigCommand final : public Command {
     Result<void> run(const CommonOptions& common) override {
         const auto config = load_config(file_);
         if (common.json) {
-            const auto printed = print(check_result(file_, config).dump(2) + "\n");
+            auto printed = print(check_result(file_, config).dump(2) + "\n");
             if (!printed) {
                 return printed;
             }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// xenpack events: the daemon's decisions as they happen, one line each.
+// xenpack events: the daemon's decisions as they happen, one line each. How a line looks is in
+// event_view.h.
 #include <CLI/CLI.hpp>
 
 #include "watcher/cli/client.h"

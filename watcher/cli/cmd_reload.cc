@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// xenpack reload: has the daemon read its configuration again.
+// xenpack reload: has the daemon read its configuration again. It must not judge the file:
+// what the daemon says counts.
 #include <CLI/CLI.hpp>
 
 #include "watcher/cli/client.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// xenpack set: a zone's bounds, weight and pin, for as long as the host is up.
+// xenpack set: a zone's bounds, weight and pin, for as long as the host is up. What the options
+// mean is in zone_settings.h.
 #include <CLI/CLI.hpp>
 
 #include "watcher/cli/client.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// xenpack status: the host and its zones, once or again every second.
+// xenpack status: the host and its zones, once or again every second. How they look is in
+// status_view.h.
 #include <poll.h>
 
 #include <CLI/CLI.hpp>
@@ -51,7 +52,7 @@ class StatusCommand final : public Command {
             if (!status) {
                 return tl::unexpected<Failure>(status.error());
             }
-            if (const auto shown = show(*status, common.json, first); !shown || !watch_) {
+            if (auto shown = show(*status, common.json, first); !shown || !watch_) {
                 return shown;
             }
             poll(nullptr, 0, kRefreshMs);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The table of commands, which main walks through. A new command is one file and one line here.
+// The table of commands, which main walks through. A new command is one file, one
+// declaration in command.h and one line here.
 #include <array>
 
 #include "watcher/cli/command.h"

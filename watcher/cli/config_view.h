@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// A configuration, or what is wrong with it, as JSON. The command check-config calls it. Pure.
+// A configuration, or what is wrong with it, as JSON. The command check-config calls it.
+// Pure; must leave nothing out that the file can set.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// One event of /v1/events as one line for a person. The command events calls it. Pure.
+// One event of /v1/events as one line for a person. The command events calls it. Pure;
+// must print nothing of the daemon's answer unescaped.
 #pragma once
 
 #include <nlohmann/json.hpp>

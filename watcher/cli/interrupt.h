@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Ending a command that goes on until somebody ends it. Used by such commands only.
+// Ending a command that goes on until somebody ends it. Used by status --watch and
+// events; must not be used by a command with something to undo.
 #pragma once
 
 namespace xenpack {

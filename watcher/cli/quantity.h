@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Amounts as the tables show them. JSON output has plain KiB instead. Pure.
+// Amounts as the tables show them. JSON output has plain KiB instead. Called by the
+// renderers. Pure.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ enum class Colour { none, dim, green, yellow, red };
 
 // What the reader's screen can do.
 struct Screen {
-    std::optional<std::size_t> width;  // columns; unset: no limit
+    std::optional<std::size_t> width{};  // columns; unset: no limit
     bool colours = false;
 };
 

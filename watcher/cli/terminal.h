@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// What standard output is, and the one way the commands write to it. Used by the commands only.
+// What standard output is, and the one way the commands write to it. Used by the commands
+// only: what lays text out is given a Screen and asks nobody.
 #pragma once
 
 #include <string_view>

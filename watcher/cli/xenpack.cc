@@ -3,6 +3,7 @@
 // failure, and turns it into an exit status. What a command does is in its own file.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -38,6 +39,11 @@ Examples:
 
 See xenpack(1), xenpack.conf(5), xenpackd(8).)";
 
+std::string default_socket() {
+    const char* chosen = std::getenv("XENPACK_SOCKET");
+    return chosen != nullptr && *chosen != '\0' ? chosen : Config{}.socket_path;
+}
+
 int to_int(ExitStatus status) {
     return static_cast<int>(status);
 }
@@ -51,9 +57,8 @@ std::vector<std::unique_ptr<Command>> add_commands(CLI::App& app, CommonOptions&
         command->add_options(*sub);
         sub->add_flag("--json", common.json, "Print JSON, with all amounts in KiB");
         if (command->needs_daemon()) {
-            sub->add_option("--socket", common.socket, "The daemon's socket")
+            sub->add_option("--socket", common.socket, "The daemon's socket; also $XENPACK_SOCKET")
                 ->type_name("PATH")
-                ->envname("XENPACK_SOCKET")
                 ->capture_default_str();
         }
         commands.push_back(std::move(command));
@@ -77,7 +82,7 @@ int run(int argc, char** argv) {
     app.set_version_flag("--version", "xenpack " XENPACK_VERSION);
     app.require_subcommand(1);
     app.footer(kFooter);
-    CommonOptions common{Config{}.socket_path, false};
+    CommonOptions common{default_socket(), false};
     const auto commands = add_commands(app, common);
     try {
         app.parse(argc, argv);

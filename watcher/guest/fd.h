@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // Fd: owns one file descriptor and closes it. For the reporter's own files; movable, not copyable.
+// It must not know what the descriptor is of.
 #pragma once
 
 #include <unistd.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Options: what xenpack-guest's command line asks for. Pure; main calls it.
+// Options: what xenpack-guest's command line asks for. Pure; main calls it. What it accepts is in
+// --help and in xenpack-guest(8), and must be the same in all three.
 #pragma once
 
 #include <cstdint>

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <utility>
@@ -23,6 +24,7 @@ namespace xenpack {
 namespace {
 
 constexpr std::int64_t kPauseMs = 1000;
+constexpr std::size_t kUnwantedBytes = 4096;
 // Descriptors below this number are enough for the daemon; clients that reach it are slowed down.
 constexpr int kManyDescriptors = 256;
 
@@ -39,7 +41,10 @@ struct BufferDeleter {
 };
 
 struct FreeDeleter {
-    void operator()(char* memory) const noexcept { std::free(memory); }
+    // evhttp gives away what it got from malloc.
+    void operator()(char* memory) const noexcept {
+        std::free(memory);  // NOLINT(cppcoreguidelines-no-malloc)
+    }
 };
 
 using BufferPtr = std::unique_ptr<evbuffer, BufferDeleter>;
@@ -176,7 +181,7 @@ bool HttpServer::Impl::start(Loop& loop, int listening_fd, const Limits& limits)
     if (evhttp_bind_listener(http.get(), listener) == nullptr) {
         return false;
     }
-    unbound.release();
+    (void)unbound.release();  // evhttp frees it now
     return true;
 }
 
@@ -244,8 +249,11 @@ void HttpServer::Impl::open_stream(evhttp_request* request) {
         return;
     }
     streams.push_back(std::make_unique<Stream>(Stream{this, request, connection}));
-    // Nothing may happen for days; the client's end is seen all the same.
-    bufferevent_set_timeouts(evhttp_connection_get_bufferevent(connection), nullptr, nullptr);
+    // Nothing may happen for days; the client's end is seen all the same. What it goes on sending
+    // is not wanted, and must not pile up.
+    bufferevent* buffers = evhttp_connection_get_bufferevent(connection);
+    bufferevent_set_timeouts(buffers, nullptr, nullptr);
+    bufferevent_setwatermark(buffers, EV_READ, 0, kUnwantedBytes);
     evhttp_connection_set_closecb(connection, &on_hang_up, streams.back().get());
     add_headers(request, "application/x-ndjson");
     evhttp_send_reply_start(request, HTTP_OK, nullptr);
@@ -276,6 +284,10 @@ void HttpServer::Impl::hang_up() {
 
 Expected<std::unique_ptr<HttpServer>> HttpServer::serve(Loop& loop, int listening_fd,
                                                         Handler handler, Limits limits) {
+    // Else a client that hangs up while it is written to would end the program.
+    if (std::signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
+        return fail("cannot ignore SIGPIPE");
+    }
     auto impl = std::make_unique<Impl>(loop, std::move(handler));
     if (!impl->start(loop, listening_fd, limits)) {
         return fail("cannot serve HTTP: libevent is out of memory");

@@ -51,7 +51,7 @@ class HttpServer {
     using Handler = std::function<HttpResponse(const HttpRequest&)>;
 
     // `listening_fd` stays the caller's and must be open, listening and non-blocking while the
-    // server lives.
+    // server lives. From now on the program ignores SIGPIPE.
     [[nodiscard]] static Expected<std::unique_ptr<HttpServer>> serve(Loop& loop, int listening_fd,
                                                                      Handler handler,
                                                                      Limits limits);

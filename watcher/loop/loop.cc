@@ -113,11 +113,17 @@ Loop::Loop() : impl_(std::make_unique<Impl>()) {
 
 Loop::~Loop() = default;
 
-void Loop::run() { event_base_loop(impl_->base.get(), EVLOOP_NO_EXIT_ON_EMPTY); }
+void Loop::run() {
+    event_base_loop(impl_->base.get(), EVLOOP_NO_EXIT_ON_EMPTY);
+}
 
-void Loop::run_once() { event_base_loop(impl_->base.get(), EVLOOP_ONCE); }
+void Loop::run_once() {
+    event_base_loop(impl_->base.get(), EVLOOP_ONCE);
+}
 
-void Loop::stop() { event_base_loopbreak(impl_->base.get()); }
+void Loop::stop() {
+    event_base_loopbreak(impl_->base.get());
+}
 
 void Loop::defer(Callback work) {
     impl_->deferred.push_back(std::move(work));
@@ -143,6 +149,8 @@ std::int64_t Loop::now_ms() {
     return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
-event_base* Loop::base() const { return impl_->base.get(); }
+event_base* Loop::base() const {
+    return impl_->base.get();
+}
 
 }  // namespace xenpack

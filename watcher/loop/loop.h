@@ -41,10 +41,10 @@ class Loop {
     Loop(const Loop&) = delete;
     Loop& operator=(const Loop&) = delete;
 
-    void run();                  // returns after stop()
-    void run_once();             // waits for one round of events (tests)
+    void run();       // returns after stop()
+    void run_once();  // waits for one round of events (tests)
     void stop();
-    void defer(Callback work);   // runs once the present callback has returned, in order of calls
+    void defer(Callback work);  // runs once the present callback has returned, in order of calls
 
     [[nodiscard]] Handle watch_readable(int fd, Callback ready);  // level triggered
     [[nodiscard]] Handle watch_signal(int signal_number, Callback caught);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The loop as a plugin sees it: xenpack_loop_ops of plugin/toolstack.h, over libevent.
 // Called by plugins only, through Loop::plugin_ops(). No exception may leave these functions.
-#include <cerrno>
 #include <event2/event.h>
-#include <new>
 #include <signal.h>
 #include <sys/time.h>
+#include <cerrno>
+#include <new>
 #include <unordered_map>
 
 #include "watcher/loop/loop.h"
@@ -33,7 +33,9 @@ struct ChildHandle {
     void* arg = nullptr;
 };
 
-Loop& loop_of(void* loop) { return *static_cast<Loop*>(loop); }
+Loop& loop_of(void* loop) {
+    return *static_cast<Loop*>(loop);
+}
 
 void on_fd(evutil_socket_t fd, short what, void* arg) noexcept {
     const auto* handle = static_cast<FdHandle*>(arg);
@@ -44,7 +46,8 @@ void on_fd(evutil_socket_t fd, short what, void* arg) noexcept {
 // Replaces the handle's event; on failure the old one stays in force.
 int arm(FdHandle& handle, short events) noexcept {
     event* fresh = nullptr;
-    const int what = ((events & XENPACK_IN) ? EV_READ : 0) | ((events & XENPACK_OUT) ? EV_WRITE : 0);
+    const int what =
+        ((events & XENPACK_IN) ? EV_READ : 0) | ((events & XENPACK_OUT) ? EV_WRITE : 0);
     if (what != 0) {
         fresh = event_new(handle.base, handle.fd, static_cast<short>(what | EV_PERSIST), &on_fd,
                           &handle);
@@ -138,8 +141,7 @@ int child_register(void* loop, void (*sigchld)(void*), void* arg) noexcept try {
     if (!added) {
         return -EBUSY;
     }
-    it->second.registered =
-        evsignal_new(loop_of(loop).base(), SIGCHLD, &on_sigchld, &it->second);
+    it->second.registered = evsignal_new(loop_of(loop).base(), SIGCHLD, &on_sigchld, &it->second);
     if (it->second.registered == nullptr || event_add(it->second.registered, nullptr) != 0) {
         if (it->second.registered != nullptr) {
             event_free(it->second.registered);

@@ -26,12 +26,13 @@ Sample sample_of(const Report& report) {
 }
 
 Expected<std::uint64_t> parse_kib(std::string_view untrusted_text, std::uint64_t limit_kib) {
-    const bool digits = !untrusted_text.empty() && untrusted_text.size() <= 20 &&
-                        std::ranges::all_of(untrusted_text, [](char c) { return c >= '0' && c <= '9'; });
+    const bool digits =
+        !untrusted_text.empty() && untrusted_text.size() <= 20 &&
+        std::ranges::all_of(untrusted_text, [](char c) { return c >= '0' && c <= '9'; });
     std::uint64_t kib = 0;
-    if (!digits || std::from_chars(untrusted_text.data(),
-                                   untrusted_text.data() + untrusted_text.size(), kib)
-                           .ec != std::errc{}) {
+    if (!digits ||
+        std::from_chars(untrusted_text.data(), untrusted_text.data() + untrusted_text.size(), kib)
+                .ec != std::errc{}) {
         return fail("not a number of KiB");
     }
     if (kib == 0 || kib > limit_kib) {

@@ -17,7 +17,8 @@ enum class Agent {
     none,
     xenpack,          // xenpack-guest: data/xenpack/report
     qubes,            // meminfo-writer of Qubes OS: memory/meminfo, memory in use, KiB
-    xen_guest_agent,  // xe-guest-utilities, xen-guest-agent: data/meminfo_free and meminfo_total, KiB
+    xen_guest_agent,  // xe-guest-utilities, xen-guest-agent: data/meminfo_free and meminfo_total,
+                      // KiB
 };
 
 [[nodiscard]] std::string_view name_of(Agent agent);
@@ -25,9 +26,9 @@ enum class Agent {
 // One reading of a zone's memory, whoever took it.
 struct Sample {
     Agent agent = Agent::none;
-    std::uint64_t total_kib = 0;      // what the guest's kernel manages; 0: the agent does not say
-    std::uint64_t used_kib = 0;       // not available without swapping or losing hot cache
-    std::optional<Report> report;     // ours only: uptime, PSI, swap-ins, refaults
+    std::uint64_t total_kib = 0;   // what the guest's kernel manages; 0: the agent does not say
+    std::uint64_t used_kib = 0;    // not available without swapping or losing hot cache
+    std::optional<Report> report;  // ours only: uptime, PSI, swap-ins, refaults
 };
 
 [[nodiscard]] Sample sample_of(const Report& report);

@@ -19,11 +19,12 @@ constexpr std::int64_t kStallMemoryMs = 3'000;
 // A gap longer than this says nothing about how quickly use rises now.
 constexpr std::int64_t kRiseMaxGapMs = 5'000;
 
-std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
+std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
+    return a > b ? a - b : 0;
+}
 
 std::uint64_t decayed_towards(std::uint64_t low, std::uint64_t high, std::int64_t elapsed_ms) {
-    const double halves =
-        static_cast<double>(elapsed_ms) / static_cast<double>(kCalmHalfLifeMs);
+    const double halves = static_cast<double>(elapsed_ms) / static_cast<double>(kCalmHalfLifeMs);
     return low + static_cast<std::uint64_t>(static_cast<double>(high - low) * std::exp2(-halves));
 }
 
@@ -70,7 +71,8 @@ std::uint64_t with_headroom(std::uint64_t used_kib, unsigned percent) {
 Pressure observe(const Pressure& before, const Sample& sample, std::int64_t now_ms) {
     Pressure now = before;
     const bool same_agent = before.agent == sample.agent;
-    const std::int64_t elapsed_ms = same_agent ? std::max<std::int64_t>(now_ms - before.last_ms, 1) : 0;
+    const std::int64_t elapsed_ms =
+        same_agent ? std::max<std::int64_t>(now_ms - before.last_ms, 1) : 0;
     now.agent = sample.agent;
     now.first_ms = same_agent ? before.first_ms : now_ms;
     now.last_ms = now_ms;
@@ -107,7 +109,8 @@ Demand quick_demand(const Pressure& p, const DemandRule& rule, std::int64_t now_
     demand.need_kib =
         with_headroom(p.used_kib, rule.headroom_percent) + lead_kib + rule.overhead_kib;
     demand.stalled = recently_stalled(p, now_ms);
-    // A stall that a report says is over, or that leaves plenty available, was not for want of size.
+    // A stall that a report says is over, or that leaves plenty available, was not for want of
+    // size.
     const std::uint64_t available_kib = minus(p.total_kib, p.used_kib);
     if (demand.stalled && available_kib < p.total_kib / 4) {
         // From the size it had when it said so, so that one stall is one step.

@@ -13,10 +13,10 @@ namespace xenpack {
 // What is remembered of one zone's samples. A value: copy it, compare it, print it.
 struct Pressure {
     Agent agent = Agent::none;
-    std::int64_t first_ms = 0;   // when this agent was first heard
-    std::int64_t last_ms = 0;    // when it was last heard
-    std::uint64_t total_kib = 0; // as last said; 0: unknown
-    std::uint64_t used_kib = 0;  // as last said
+    std::int64_t first_ms = 0;    // when this agent was first heard
+    std::int64_t last_ms = 0;     // when it was last heard
+    std::uint64_t total_kib = 0;  // as last said; 0: unknown
+    std::uint64_t used_kib = 0;   // as last said
     // The most used of late: rises with used_kib at once, falls towards it by kCalmHalfLife. Growth
     // follows the quick one, shrinking the slow one (the maximum of two averages, as ESX does it).
     std::uint64_t used_slow_kib = 0;

@@ -38,15 +38,15 @@ enum class ReportWhy {
 
 struct Report {
     ReportWhy why = ReportWhy::start;
-    std::uint64_t sequence = 0;       // n=    grows by one with each report of one reporter
-    std::uint64_t uptime_ms = 0;      // up=   guest's monotonic clock
-    std::uint64_t heartbeat_s = 0;    // hb=   a report follows at the latest after this long
-    std::uint64_t total_kib = 0;      // tot=  MemTotal
-    std::uint64_t available_kib = 0;  // av=   MemAvailable
-    std::uint64_t swap_total_kib = 0; // swt=  SwapTotal
-    std::uint64_t swap_free_kib = 0;  // swf=  SwapFree
-    std::uint64_t swap_ins = 0;       // si=   pages swapped in since boot (pswpin)
-    std::uint64_t refaults = 0;       // rf=   workingset refaults since boot, anon and file
+    std::uint64_t sequence = 0;        // n=    grows by one with each report of one reporter
+    std::uint64_t uptime_ms = 0;       // up=   guest's monotonic clock
+    std::uint64_t heartbeat_s = 0;     // hb=   a report follows at the latest after this long
+    std::uint64_t total_kib = 0;       // tot=  MemTotal
+    std::uint64_t available_kib = 0;   // av=   MemAvailable
+    std::uint64_t swap_total_kib = 0;  // swt=  SwapTotal
+    std::uint64_t swap_free_kib = 0;   // swf=  SwapFree
+    std::uint64_t swap_ins = 0;        // si=   pages swapped in since boot (pswpin)
+    std::uint64_t refaults = 0;        // rf=   workingset refaults since boot, anon and file
     // PSI memory stall totals since boot, in microseconds; absent where the kernel has no PSI.
     std::optional<std::uint64_t> some_us;  // some=
     std::optional<std::uint64_t> full_us;  // full=

@@ -79,7 +79,9 @@ void send_to_journald([[maybe_unused]] const std::vector<std::string>& fields) {
 #endif
 }
 
-void send_to_stderr(std::string_view text) { fmt::print(stderr, "xenpackd: {}\n", text); }
+void send_to_stderr(std::string_view text) {
+    fmt::print(stderr, "xenpackd: {}\n", text);
+}
 
 std::vector<std::string> fields_of(const Decision& d, const std::string& line) {
     std::vector<std::string> fields{

@@ -10,7 +10,13 @@
 
 namespace xenpack {
 
-enum class LogLevel { error = 3, warning = 4, notice = 5, info = 6, debug = 7 };  // syslog's numbers
+enum class LogLevel {
+    error = 3,
+    warning = 4,
+    notice = 5,
+    info = 6,
+    debug = 7
+};  // syslog's numbers
 
 class Journal {
   public:

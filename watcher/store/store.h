@@ -34,7 +34,8 @@ class Store {
     };
     using WatchHandle = std::unique_ptr<Watch>;
 
-    // `lost` is called once when xenstored is gone: it cannot be restarted, so the caller must exit.
+    // `lost` is called once when xenstored is gone: it cannot be restarted, so the caller must
+    // exit.
     [[nodiscard]] static Expected<std::unique_ptr<Store>> connect(Loop& loop,
                                                                   std::function<void()> lost);
     virtual ~Store() = default;

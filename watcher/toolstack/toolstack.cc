@@ -15,9 +15,8 @@ namespace xenpack {
 namespace {
 
 Expected<const xenpack_toolstack_ops*> load(const std::string& name) {
-    const std::string path = name.starts_with('/')
-                                 ? name
-                                 : fmt::format("{}/xenpack-{}.so", XENPACK_PLUGIN_DIR, name);
+    const std::string path =
+        name.starts_with('/') ? name : fmt::format("{}/xenpack-{}.so", XENPACK_PLUGIN_DIR, name);
     void* object = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (object == nullptr) {
         const char* reason = dlerror();

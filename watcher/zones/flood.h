@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Flood: how many reports of one zone are listened to. Pure; zones/ keeps one per zone.
+// Flood: how many reports of one zone are listened to, and how long it is not when they are too
+// many. Pure; zones/ keeps one per zone.
 #pragma once
 
 #include <algorithm>

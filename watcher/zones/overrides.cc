@@ -87,15 +87,15 @@ Expected<OverridesFile> OverridesFile::load(std::string path) {
     text << in.rdbuf();
     const json whole = json::parse(text.str(), nullptr, false);
     if (!whole.is_object()) {
-        return fail("{} is damaged: it is not a JSON object. Remove it to start with what the "
-                    "configuration says",
-                    file.path_);
+        return fail(
+            "{} is damaged: it is not a JSON object. Remove it to start with what the "
+            "configuration says",
+            file.path_);
     }
     for (const auto& [uuid, entry] : whole.items()) {
-        file.by_uuid_[uuid] = {take<std::uint64_t>(entry, "floor_kib"),
-                               take<std::uint64_t>(entry, "ceiling_kib"),
-                               take<unsigned>(entry, "weight"),
-                               take<std::uint64_t>(entry, "pin_kib")};
+        file.by_uuid_[uuid] = {
+            take<std::uint64_t>(entry, "floor_kib"), take<std::uint64_t>(entry, "ceiling_kib"),
+            take<unsigned>(entry, "weight"), take<std::uint64_t>(entry, "pin_kib")};
     }
     return file;
 }

@@ -12,7 +12,9 @@ namespace {
 // SHUTDOWN_suspend of Xen's public/sched.h.
 constexpr int kShutdownSuspend = 2;
 
-bool has(const Zone& zone, std::uint32_t flag) { return (zone.domain.flags & flag) != 0; }
+bool has(const Zone& zone, std::uint32_t flag) {
+    return (zone.domain.flags & flag) != 0;
+}
 
 // The names xl gives the two halves of a migration.
 bool migrating(const std::string& name) {
@@ -119,8 +121,8 @@ ZoneState state_of(const Zone& zone, std::int64_t now_ms) {
 
 std::uint64_t ceiling_kib(const Zone& zone) {
     const std::uint64_t most = zone.static_max_kib.value_or(zone.domain.current_kib);
-    const auto limit = zone.overrides.ceiling_kib ? zone.overrides.ceiling_kib
-                                                  : zone.config.ceiling_kib;
+    const auto limit =
+        zone.overrides.ceiling_kib ? zone.overrides.ceiling_kib : zone.config.ceiling_kib;
     return std::min(limit.value_or(most), most);
 }
 
@@ -147,12 +149,13 @@ std::vector<std::string> faults(const Zone& zone, std::int64_t now_ms) {
         list.push_back(fmt::format("its report cannot be read: {}", zone.garbled_why));
     }
     if (zone.progress.stuck(now_ms)) {
-        list.push_back(fmt::format(
-            "does not {} as told; left alone for another {} s",
-            zone.progress.stuck_direction == Direction::growing ? "grow" : "shrink",
-            (zone.progress.stuck_until_ms - now_ms + 999) / 1000));
+        list.push_back(
+            fmt::format("does not {} as told; left alone for another {} s",
+                        zone.progress.stuck_direction == Direction::growing ? "grow" : "shrink",
+                        (zone.progress.stuck_until_ms - now_ms + 999) / 1000));
     }
-    if (zone.managed && zone.pressure.agent != Agent::none && now_ms >= stale_at_ms(zone.pressure)) {
+    if (zone.managed && zone.pressure.agent != Agent::none &&
+        now_ms >= stale_at_ms(zone.pressure)) {
         list.push_back(fmt::format("its reporter ({}) has been silent for {} s; left at its size",
                                    name_of(zone.pressure.agent),
                                    (now_ms - zone.pressure.last_ms) / 1000));

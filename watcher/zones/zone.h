@@ -31,15 +31,15 @@ enum class ZoneState {
     steady,
     growing,
     shrinking,
-    waiting,    // wants memory that others must give first
+    waiting,  // wants memory that others must give first
     pinned,
     paused,
-    saving,     // being suspended, saved or migrated
-    shutdown,   // has stopped and still holds its memory
-    stale,      // its reporter has gone silent
-    garbled,    // what it reports cannot be read
-    flooding,   // it writes faster than is listened to
-    stuck,      // it does not follow its target
+    saving,    // being suspended, saved or migrated
+    shutdown,  // has stopped and still holds its memory
+    stale,     // its reporter has gone silent
+    garbled,   // what it reports cannot be read
+    flooding,  // it writes faster than is listened to
+    stuck,     // it does not follow its target
 };
 
 [[nodiscard]] std::string_view name_of(ZoneState state);
@@ -67,10 +67,11 @@ struct Zone {
     std::optional<std::uint64_t> static_max_kib;  // memory/static-max
 
     Pressure pressure;
-    std::optional<std::uint64_t> overhead_kib;  // pages held that the guest's kernel does not manage
-    std::string garbled_why;                    // empty: its last report could be read
-    std::int64_t flooding_until_ms = 0;         // 0: never flooded
-    std::int64_t busy_until_ms = 0;             // the toolstack said it is being saved or migrated
+    std::optional<std::uint64_t>
+        overhead_kib;                    // pages held that the guest's kernel does not manage
+    std::string garbled_why;             // empty: its last report could be read
+    std::int64_t flooding_until_ms = 0;  // 0: never flooded
+    std::int64_t busy_until_ms = 0;      // the toolstack said it is being saved or migrated
     bool waiting = false;
 
     Progress progress;

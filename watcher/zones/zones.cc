@@ -138,9 +138,8 @@ struct Zones::Watched {
         if (!value || !*value) {
             return;
         }
-        const auto sample = (*value)->parse([&](const std::string& untrusted_text) {
-            return parse_own(untrusted_text);
-        });
+        const auto sample = (*value)->parse(
+            [&](const std::string& untrusted_text) { return parse_own(untrusted_text); });
         take(Agent::xenpack, sample);
     }
 
@@ -196,8 +195,8 @@ struct Zones::Watched {
         }
         if (!sample) {
             if (zone.garbled_why.empty()) {
-                owner.mediator_.zone_fault(zone, fmt::format("its report cannot be read: {}",
-                                                             sample.error().what));
+                owner.mediator_.zone_fault(
+                    zone, fmt::format("its report cannot be read: {}", sample.error().what));
             }
             zone.garbled_why = sample.error().what;
         } else {
@@ -303,8 +302,9 @@ void Zones::classify(Watched& watched) {
     } else if (!zone.created_with) {
         zone.unmanaged_why = "libxl has no record of how it was created";
     } else {
-        zone.unmanaged_why = "its maxmem is not above its memory, and the configuration does not "
-                             "name it";
+        zone.unmanaged_why =
+            "its maxmem is not above its memory, and the configuration does not "
+            "name it";
     }
     if (zone.managed && !watched.listening()) {
         watched.listen();
@@ -356,6 +356,8 @@ Expected<Zone*> Zones::find(const std::string& name_or_domid) {
     return found.front();
 }
 
-const Zones::Dom0& Zones::dom0() const { return dom0_; }
+const Zones::Dom0& Zones::dom0() const {
+    return dom0_;
+}
 
 }  // namespace xenpack

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Zones: which domains there are and what is known of each, kept true by watches. xenpackd owns one.
-// It learns and records; it must not decide or change a domain.
+// Zones: which domains there are and what is known of each, kept true by watches. xenpackd owns
+// one. It learns and records; it must not decide or change a domain.
 //
 // A handler re-reads what its watch points to, records it, and says "changed"; the decision comes
 // after it has returned.

@@ -69,15 +69,24 @@ kill -CONT "$(daemon_pid)"
 check "a report of a domain that has been killed since does no harm" xenpack status
 check "it leaves no ghost" no_ghosts
 
-# ---- A domid used again for another domain
-if command -v plugin-probe >/dev/null; then
-    check "another domain takes the same domid" plugin-probe create-bare "$third" reused
-    xenstore-write "/local/domain/$third/data/xenpack/report" "1 why=low n=9001 up=99999999 hb=5 tot=250000 av=1000"
-    check "it is not taken for the one before" eventually 10 named reused '"why"'
-    check "and its target is not written" target_is "$third" 131072
-    xl destroy "$third"
-    check "no ghost of it" no_ghosts
-fi
+# ---- A domid used again for another domain, while the daemon does not look
+check "a zone whose domid will be used again is created" zone_create a memory=256 maxmem=512 xenpack.heartbeat=5
+check "and up" zone_up a
+check "and found" eventually 30 state_is a "steady growing shrinking"
+fourth=$(zone_domid a)
+kill -STOP "$(daemon_pid)"
+check "its report waits while the daemon is held" zone_do a alloc 150
+xl destroy a
+check "another domain takes the same domid" bare_domain "$fourth" reused 131072
+kill -CONT "$(daemon_pid)"
+xenstore-write "/local/domain/$fourth/data/xenpack/report" "1 why=low n=9001 up=99999999 hb=5 tot=120000 av=1000"
+check "it is not taken for the one before" eventually 10 forgotten a
+check "but for what it is" named reused '"why"'
+check "and its target is not written" unchanged_for 2 "$fourth"
+check "which is as it was made" target_is "$fourth" 131072
+xl destroy "$fourth"
+xenstore-rm "/local/domain/$fourth" # libxl forgets only what it has made
+check "no ghost of it" no_ghosts
 
 # ---- Crash
 check "a zone that will crash is created" zone_create c memory=256 maxmem=512 xenpack.heartbeat=5 on_crash=destroy

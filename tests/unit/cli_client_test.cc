@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The command line's HTTP client against the daemon's own server, each in a thread of its own, as
+// they are in two processes: watcher/cli/client.h.
+#include "watcher/cli/client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/unit/http_client_fixture.h"
+#include "watcher/control/control.h"
+
+namespace xenpack {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+struct FakeMediator final : Control::Mediator {
+    json status() override { return {{"version", "1"}}; }
+    Expected<json> set_zone(const std::string& zone, const json& settings) override {
+        if (zone == "gone") {
+            return fail_with(ENOENT, "there is no zone gone");
+        }
+        return json{{"zone", zone}, {"settings", settings}};
+    }
+    Expected<void> reload() override { return fail("x.conf:3: wrong"); }
+};
+
+// A daemon without zones, on a thread, until the end of the scope.
+class Daemon {
+  public:
+    explicit Daemon(const std::string& path)
+        : control_(std::move(Control::listen(loop_, path, mediator_).value())) {
+        EXPECT_EQ(pipe(orders_), 0);
+        order_ = loop_.watch_readable(orders_[0], [this] { obey(); });
+        thread_ = std::thread([this] { loop_.run(); });
+    }
+    ~Daemon() {
+        order('q');
+        thread_.join();
+        close(orders_[0]);
+        close(orders_[1]);
+    }
+    Daemon(const Daemon&) = delete;
+    Daemon& operator=(const Daemon&) = delete;
+
+    void order(char what) const { EXPECT_EQ(write(orders_[1], &what, 1), 1); }
+
+  private:
+    void obey() {
+        char what = 0;
+        if (read(orders_[0], &what, 1) != 1 || what == 'q') {
+            control_.reset();
+            loop_.stop();
+        } else {
+            control_->publish({{"kind", std::string(1, what)}});
+        }
+    }
+
+    Loop loop_;
+    FakeMediator mediator_;
+    std::unique_ptr<Control> control_;
+    int orders_[2] = {-1, -1};
+    Loop::Handle order_;
+    std::thread thread_;
+};
+
+class ClientTest : public ::testing::Test {
+  protected:
+    testing::TemporaryDirectory directory_;
+    std::string path_ = directory_ / "socket";
+    Client client_{path_};
+};
+
+TEST_F(ClientTest, GetsAndPosts) {
+    const Daemon daemon(path_);
+    EXPECT_EQ(client_.get("/v1/status").value()["version"], "1");
+    const std::string zone = "../a b/%2e?#\xc3\xbc";
+    const auto answer =
+        client_.post("/v1/zones/" + path_segment(zone) + "/settings", {{"weight", 1}});
+    ASSERT_TRUE(answer) << answer.error().what;
+    EXPECT_EQ((*answer)["zone"], zone);
+    EXPECT_EQ((*answer)["settings"]["weight"], 1);
+    EXPECT_EQ(client_.post("/v1/zones/" + path_segment("..") + "/settings", {{"weight", 1}})
+                  .value()["zone"],
+              "..");
+}
+
+TEST_F(ClientTest, PassesTheDaemonsRefusalOn) {
+    const Daemon daemon(path_);
+    const auto gone = client_.post("/v1/zones/gone/settings", {{"weight", 1}});
+    ASSERT_FALSE(gone);
+    EXPECT_EQ(gone.error().status, ExitStatus::failed);
+    EXPECT_EQ(gone.error().what, "there is no zone gone");
+    const auto reload = client_.post("/v1/reload", json::object());
+    ASSERT_FALSE(reload);
+    EXPECT_EQ(reload.error().status, ExitStatus::bad_configuration);
+    EXPECT_EQ(reload.error().what, "x.conf:3: wrong");
+    const Failure events = client_.follow("/v1/nothing", [](auto) { return Result<void>{}; });
+    EXPECT_THAT(events.what, HasSubstr("no such resource"));
+}
+
+TEST_F(ClientTest, SaysThatNoDaemonRuns) {
+    const auto missing = client_.get("/v1/status");
+    ASSERT_FALSE(missing);
+    EXPECT_EQ(missing.error().status, ExitStatus::daemon_not_running);
+    EXPECT_THAT(missing.error().what, HasSubstr("systemctl start xenpackd"));
+    std::ofstream(path_) << "not a socket";
+    EXPECT_EQ(client_.get("/v1/status").error().status, ExitStatus::daemon_not_running);
+    EXPECT_EQ(client_.follow("/v1/events", [](auto) { return Result<void>{}; }).status,
+              ExitStatus::daemon_not_running);
+}
+
+TEST_F(ClientTest, FollowsLinesUntilTheDaemonGoes) {
+    auto daemon = std::make_unique<Daemon>(path_);
+    std::string kinds;
+    // The stream is open once an event arrives; until then each try publishes one more.
+    std::thread publisher;
+    const Client& client = client_;
+    std::atomic<bool> heard = false;
+    publisher = std::thread([&] {
+        while (!heard) {
+            daemon->order('a');
+            (void)client.get("/v1/status");  // a round trip: no more than the daemon can take
+        }
+        daemon->order('b');
+        (void)client.get("/v1/status");  // answered after 'b' has been sent
+        daemon.reset();
+    });
+    const Failure end = client_.follow("/v1/events", [&](std::string_view line) -> Result<void> {
+        kinds += json::parse(line)["kind"].get<std::string>();
+        heard = true;
+        return {};
+    });
+    publisher.join();
+    EXPECT_EQ(end.status, ExitStatus::daemon_not_running);
+    EXPECT_TRUE(kinds.starts_with("a")) << kinds;
+    EXPECT_TRUE(kinds.ends_with("b")) << kinds;
+}
+
+TEST_F(ClientTest, EndsWithWhatItsReaderFailedWith) {
+    auto daemon = std::make_unique<Daemon>(path_);
+    std::atomic<bool> heard = false;
+    std::thread publisher([&] {
+        while (!heard) {
+            daemon->order('a');
+            (void)client_.get("/v1/status");
+        }
+    });
+    const Failure end = client_.follow("/v1/events", [&](std::string_view) -> Result<void> {
+        heard = true;
+        return fail_as(ExitStatus::failed, "the disk is full");
+    });
+    heard = true;
+    publisher.join();
+    EXPECT_EQ(end.what, "the disk is full");
+}
+
+}  // namespace
+}  // namespace xenpack

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// How the command line shows the daemon's JSON: status_view.h, event_view.h and config_view.h, and
+// what it makes of the options of `xenpack set`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "watcher/cli/config_view.h"
+#include "watcher/cli/event_view.h"
+#include "watcher/cli/status_view.h"
+#include "watcher/cli/zone_settings.h"
+
+namespace xenpack {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+json sample_status() {
+    return json::parse(R"json({
+      "version": "0.1.0",
+      "host": {"total_kib": 16777216, "free_kib": 1258291, "spendable_kib": 921600,
+               "reserve_kib": 1677721, "state": "tight", "toolstack": "libxl (Xen 4.17)",
+               "faults": ["dom0 is below its floor"]},
+      "dom0": {"current_kib": 1048576, "floor_kib": 524288},
+      "zones": [
+        {"name": "web", "domid": 3, "state": "growing", "target_kib": 786432,
+         "current_kib": 524288, "demand_kib": 800000, "pressure_percent": 12.5,
+         "floor_kib": 262144, "ceiling_kib": 2097152, "reason": "uses 600 MiB of 512",
+         "reason_age_ms": 3200, "faults": []},
+        {"name": "db\u001b[2J", "domid": 4, "state": "garbled", "target_kib": null,
+         "current_kib": 524288, "demand_kib": null, "pressure_percent": null,
+         "floor_kib": 262144, "ceiling_kib": 2097152, "reason": "", "reason_age_ms": null,
+         "faults": ["its report is\nno report"]}],
+      "unmanaged": [{"name": "old", "domid": 5, "current_kib": 1048576,
+                     "why": "maxmem is not above memory"}]
+})json");
+}
+
+TEST(StatusView, ShowsHostZonesFaultsAndTheUnmanaged) {
+    EXPECT_EQ(render_status(sample_status(), {}),
+              "host  total 16G  free 1228.8M  spendable 900M  reserve 1638.4M  tight  "
+              "(libxl (Xen 4.17))\n"
+              "dom0  1G, floor 512M\n"
+              "\n"
+              "ZONE       STATE    TARGET  ACTUAL  DEMAND  PRESSURE  FLOOR  CEILING  AGO  LAST "
+              "REASON\n"
+              "web        growing    768M    512M  781.3M     12.5%   256M       2G   3s  uses "
+              "600 MiB of 512\n"
+              "db\\x1b[2J  garbled       -    512M       -         -   256M       2G    -\n"
+              "\n"
+              "faults:\n"
+              "  host: dom0 is below its floor\n"
+              "  db\\x1b[2J (4): its report is\\x0ano report\n"
+              "\n"
+              "not managed:\n"
+              "  old (5)  1G  maxmem is not above memory\n");
+}
+
+TEST(StatusView, CutsTheReasonToTheScreen) {
+    const std::string text = render_zones(sample_status()["zones"], {.width = 92});
+    EXPECT_THAT(text, HasSubstr("uses 600 MiB o..."));
+    EXPECT_THAT(text, Not(HasSubstr("of 512")));
+}
+
+TEST(StatusView, ColoursStatesOnlyWhereAsked) {
+    EXPECT_THAT(render_status(sample_status(), {.colours = true}),
+                HasSubstr("\033[31mgarbled\033[0m"));
+    EXPECT_THAT(render_status(sample_status(), {}), Not(HasSubstr("\033")));
+}
+
+TEST(StatusView, SaysHowDomainsBecomeZones) {
+    json status = sample_status();
+    status["zones"] = json::array();
+    EXPECT_THAT(render_status(status, {}), HasSubstr("no zones: a domain becomes one"));
+}
+
+TEST(StatusView, BearsAnOlderDaemonThatSaysLess) {
+    EXPECT_THAT(render_status(json::object(), {}), HasSubstr("total -"));
+    EXPECT_THAT(render_zones(json::array({{{"name", "web"}}}), {}), HasSubstr("web"));
+}
+
+TEST(StatusView, RefusesAnotherTypeThanTheApis) {
+    json status = sample_status();
+    status["zones"][0]["target_kib"] = "many";
+    EXPECT_THROW((void)render_status(status, {}), json::exception);
+}
+
+TEST(EventView, IsOneLine) {
+    EXPECT_EQ(render_event(json::parse(R"({"time":"2026-01-02T03:04:05.678Z","kind":"grow",
+        "zone":"web","domid":3,"uuid":"x","from_kib":524288,"to_kib":786432,
+        "reason":"uses\n600 MiB"})")),
+              "2026-01-02T03:04:05.678Z grow   web (3)  512M -> 768M  uses\\x0a600 MiB");
+    EXPECT_EQ(render_event(json::parse(R"({"time":"T","kind":"host","reason":"short of memory"})")),
+              "T host    short of memory");
+    EXPECT_EQ(render_event(json::object()), "- -     ");
+}
+
+TEST(ConfigView, ListsEachProblem) {
+    const json result = check_result("f", parse_config("x\n[zone]\ny\n", "f"));
+    EXPECT_EQ(result["ok"], false);
+    ASSERT_EQ(result["errors"].size(), 2u);
+    EXPECT_THAT(result["errors"][1].get<std::string>(), HasSubstr("f:3: "));
+}
+
+TEST(ConfigView, ShowsValuesInKib) {
+    const json result =
+        check_result("f", parse_config("[host]\nreserve = 1G\n[zone a]\nfloor = 1M\n", "f"));
+    EXPECT_EQ(result["ok"], true);
+    EXPECT_EQ(result["config"]["host"]["reserve_kib"], 1024 * 1024);
+    EXPECT_TRUE(result["config"]["host"]["reserve_percent"].is_null());
+    EXPECT_EQ(result["config"]["zones"][0]["pattern"], "a");
+    EXPECT_EQ(result["config"]["zones"][0]["floor_kib"], 1024);
+    EXPECT_TRUE(result["config"]["zone"]["floor_kib"].is_null());
+}
+
+TEST(ZoneSettings, BecomeTheRequestsMembers) {
+    EXPECT_EQ(
+        request_body({.floor = "256M", .ceiling = "default", .weight = "7", .pin = "1G"}).value(),
+        json::parse(R"({"floor_kib":262144,"ceiling_kib":null,"weight":7,"pin_kib":1048576})"));
+    EXPECT_EQ(request_body({.automatic = true}).value(), json::parse(R"({"pin_kib":null})"));
+    EXPECT_EQ(request_body({.weight = "default"}).value(), json::parse(R"({"weight":null})"));
+}
+
+TEST(ZoneSettings, RefuseWhatIsNoSettingAndNameTheOption) {
+    const std::pair<ZoneSettings, const char*> refused[] = {
+        {{}, "nothing to set"},
+        {{.floor = "256"}, "--floor"},
+        {{.ceiling = "-1M"}, "--ceiling"},
+        {{.weight = "0"}, "--weight"},
+        {{.weight = "1x"}, "--weight"},
+        {{.pin = "default"}, "--pin"},
+        {{.pin = "1G", .automatic = true}, "--pin and --auto"},
+    };
+    for (const auto& [settings, sentence] : refused) {
+        const auto body = request_body(settings);
+        ASSERT_FALSE(body) << sentence;
+        EXPECT_EQ(body.error().status, ExitStatus::usage);
+        EXPECT_THAT(body.error().what, HasSubstr(sentence));
+    }
+}
+
+}  // namespace
+}  // namespace xenpack
