@@ -238,18 +238,21 @@ uninstall:
 	    rmdir --ignore-fail-on-non-empty "$$(dirname "$$to")" 2>/dev/null || :; \
 	done
 
-# Everything as it would be on a host, for the lab to put into its dom0: without debugging symbols,
-# as in a package, since dom0 there lives in memory.
+# Everything as it would be on a host.
 build/stage: all
 	$(Q)rm -rf $@; $(MAKE) --no-print-directory install DESTDIR=$@
-	$(Q)strip --strip-unneeded $@$(sbindir)/* $@$(bindir)/* $@$(libdir)/xenpack/*.so
 
 # ---- the lab ------------------------------------------------------------------------------------
 
 .PHONY: demo bench lab
 # Put into the lab's dom0: what is installed on a host, and what only the lab's cases use.
-lab_payload := --payload build/stage --payload build/lab-tools
-lab_tools := build/lab-tools/usr/bin/plugin_probe build/lab-tools/usr/bin/bare_domain
+lab_payload := --payload build/lab-stage --payload build/lab-tools
+lab_needs := build/lab-stage build/lab-tools/usr/bin/plugin_probe \
+    build/lab-tools/usr/bin/bare_domain
+# Without debugging symbols, as a package would be: dom0 there lives in memory.
+build/lab-stage: build/stage
+	$(Q)rm -rf $@; cp -a $< $@
+	$(Q)strip --strip-unneeded $@$(sbindir)/* $@$(bindir)/* $@$(libdir)/xenpack/*.so
 build/lab-tools/usr/bin/%: build/tests/%
 	$(Q)install -D -s $< $@
 
@@ -257,9 +260,9 @@ build/tests/bare_domain: build/obj/tests/lab/tools/bare_domain.o
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $< $(XENLIGHT_LIBS) $(XENSTORE_LIBS)
 
-demo: build/stage $(lab_tools) ; $(Q)tests/lab/demo $(lab_payload)
-bench: build/stage $(lab_tools) ; $(Q)tests/lab/bench $(lab_payload)
-lab: build/stage $(lab_tools) ; $(Q)tests/lab/shell $(lab_payload)
+demo: $(lab_needs) ; $(Q)tests/lab/demo $(lab_payload)
+bench: $(lab_needs) ; $(Q)tests/lab/bench $(lab_payload)
+lab: $(lab_needs) ; $(Q)tests/lab/shell $(lab_payload)
 
 # ---- tests --------------------------------------------------------------------------------------
 
@@ -339,7 +342,7 @@ check-tidy: $(addprefix build/tidy/,$(tidy_src:.cc=.ok))
 	$(Q)$(suite) tidy printf "PASS %s\n" $(tidy_src)
 
 # make check-lab CASE=name runs one.
-check-lab: build/stage $(lab_tools)
+check-lab: $(lab_needs)
 	$(Q)$(suite) lab tests/lab/run $(lab_payload) $(CASE)
 
 # ---- cleaning -----------------------------------------------------------------------------------

@@ -104,16 +104,16 @@ Expected<void> Watcher::start() {
         Toolstack::open(config_.toolstack, rooms_.loop, rooms_.store,
                         {[this](const xenpack_event& event) { on_host_event(event); },
                          [this](xenpack_log_level level, const char* text) {
-                             static constexpr LogLevel levels[]{LogLevel::error, LogLevel::warning,
-                                                                LogLevel::info, LogLevel::debug};
-                             rooms_.journal.log(levels[level], text);
+                             static constexpr LogLevel kLevels[]{LogLevel::error, LogLevel::warning,
+                                                                 LogLevel::info, LogLevel::debug};
+                             rooms_.journal.log(kLevels[level], text);
                          }});
     if (!toolstack) {
         return tl::unexpected(toolstack.error());
     }
     toolstack_ = std::move(*toolstack);
     zones_ = std::make_unique<Zones>(rooms_.loop, rooms_.store, *toolstack_, *this);
-    if (const auto learned = learn(); !learned) {
+    if (auto learned = learn(); !learned) {
         return learned;
     }
     look_soon();

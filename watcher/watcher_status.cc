@@ -84,14 +84,14 @@ Expected<void> take(const json& settings, const char* name, std::optional<T>& va
 }
 
 Expected<ZoneOverrides> changed(const ZoneOverrides& before, const json& settings) {
-    static constexpr std::array known{"floor_kib", "ceiling_kib", "weight", "pin_kib"};
+    static constexpr std::array kKnown{"floor_kib", "ceiling_kib", "weight", "pin_kib"};
     if (!settings.is_object() || settings.empty()) {
         return fail_with(EINVAL,
                          "settings must be an object with at least one of floor_kib, "
                          "ceiling_kib, weight, pin_kib");
     }
     for (const auto& [name, value] : settings.items()) {
-        if (std::ranges::find(known, name) == known.end()) {
+        if (std::ranges::find(kKnown, name) == kKnown.end()) {
             return fail_with(EINVAL, "there is no setting {}", name);
         }
     }

@@ -73,61 +73,92 @@ int exit_status(const Error& error) {
     }
 }
 
-int run(const Options& options, const Config& config, const Journal& journal) {
-    Loop loop;
-    int status = EX_OK;
-    const auto leave = [&](int with) {
-        status = with;
-        loop.stop();
-    };
-    const auto give_up = [&](const Error& error) {
-        journal.log(LogLevel::error, error.what);
-        return exit_status(error);
-    };
-
-    const auto term = loop.watch_signal(SIGTERM, [&] { leave(EX_OK); });
-    const auto interrupt = loop.watch_signal(SIGINT, [&] { leave(EX_OK); });
-
-    auto store = Store::connect(loop, [&] {
-        journal.log(LogLevel::error, "the connection to xenstored is lost; exiting");
-        leave(EX_UNAVAILABLE);
-    });
-    if (!store) {
-        return give_up(store.error());
-    }
-    std::error_code ignored;
-    const auto run_directory = std::filesystem::path(config.socket_path).parent_path();
-    std::filesystem::create_directories(run_directory, ignored);
-    auto overrides = OverridesFile::load((run_directory / "settings.json").string());
-    if (!overrides) {
-        return give_up(overrides.error());
-    }
-    Watcher watcher(
-        {loop, **store, journal}, config, std::move(*overrides),
-        [&] { return load_config(options.config_path); },
-        [&] {
-            journal.log(LogLevel::error, "the toolstack has lost the host; exiting");
-            leave(EX_UNAVAILABLE);
-        });
-    const auto hangup = loop.watch_signal(SIGHUP, [&] {
-        notify("RELOADING=1");
-        (void)watcher.reload();  // has told the journal
-        notify("READY=1");
-    });
-    auto control = Control::listen(loop, config.socket_path, watcher);
-    if (!control) {
-        return give_up(control.error());
-    }
-    if (const auto started = watcher.start(); !started) {
-        return give_up(started.error());
-    }
-    watcher.attach(control->get());
-    notify("READY=1");
-    loop.run();
-    notify("STOPPING=1");
-    watcher.attach(nullptr);
-    return status;
+std::string run_directory(const Config& config) {
+    return std::filesystem::path(config.socket_path).parent_path().string();
 }
+
+Expected<OverridesFile> load_overrides(const Config& config) {
+    std::error_code ignored;  // reading the file below says it better
+    std::filesystem::create_directories(run_directory(config), ignored);
+    return OverridesFile::load(run_directory(config) + "/settings.json");
+}
+
+// Everything that lives while the loop runs; destroyed in the opposite order.
+class Daemon {
+  public:
+    Daemon(const Options& options, const Config& config, const Journal& journal)
+        : options_(options), config_(config), journal_(journal) {}
+
+    // Returns the exit status.
+    int run() {
+        const auto term = loop_.watch_signal(SIGTERM, [this] { leave(EX_OK); });
+        const auto interrupt = loop_.watch_signal(SIGINT, [this] { leave(EX_OK); });
+        const auto hangup = loop_.watch_signal(SIGHUP, [this] { reload(); });
+        if (const auto wired = wire(); !wired) {
+            journal_.log(LogLevel::error, wired.error().what);
+            return exit_status(wired.error());
+        }
+        notify("READY=1");
+        loop_.run();
+        notify("STOPPING=1");
+        watcher_->attach(nullptr);
+        return status_;
+    }
+
+  private:
+    Expected<void> wire() {
+        auto store = Store::connect(loop_, [this] { lose("the connection to xenstored"); });
+        if (!store) {
+            return tl::unexpected(store.error());
+        }
+        store_ = std::move(*store);
+        auto overrides = load_overrides(config_);
+        if (!overrides) {
+            return tl::unexpected(overrides.error());
+        }
+        watcher_ = std::make_unique<Watcher>(
+            Watcher::Rooms{loop_, *store_, journal_}, config_, std::move(*overrides),
+            [this] { return load_config(options_.config_path); },
+            [this] { lose("the toolstack's hold of the host"); });
+        auto control = Control::listen(loop_, config_.socket_path, *watcher_);
+        if (!control) {
+            return tl::unexpected(control.error());
+        }
+        control_ = std::move(*control);
+        if (auto started = watcher_->start(); !started) {
+            return started;
+        }
+        watcher_->attach(control_.get());
+        return {};
+    }
+
+    void reload() {
+        if (watcher_) {
+            notify("RELOADING=1");
+            (void)watcher_->reload();  // has told the journal
+            notify("READY=1");
+        }
+    }
+
+    void lose(std::string_view what) {
+        journal_.log(LogLevel::error, fmt::format("{} is lost; exiting", what));
+        leave(EX_UNAVAILABLE);
+    }
+
+    void leave(int status) {
+        status_ = status;
+        loop_.stop();
+    }
+
+    const Options& options_;
+    const Config& config_;
+    const Journal& journal_;
+    int status_ = EX_OK;
+    Loop loop_;
+    std::unique_ptr<Store> store_;
+    std::unique_ptr<Watcher> watcher_;
+    std::unique_ptr<Control> control_;
+};
 
 int main_of(int argc, char** argv) {
     Options options;
@@ -144,7 +175,7 @@ int main_of(int argc, char** argv) {
     if (options.check_config) {
         return EX_OK;
     }
-    return run(options, *config, journal);
+    return Daemon(options, *config, journal).run();
 }
 
 }  // namespace

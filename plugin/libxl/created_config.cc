@@ -17,6 +17,7 @@ struct FreeMemory {
 
 class ParsedConfig {
   public:
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): libxl has its own initialiser.
     ParsedConfig() { libxl_domain_config_init(&config_); }
     ~ParsedConfig() { libxl_domain_config_dispose(&config_); }
     ParsedConfig(const ParsedConfig&) = delete;

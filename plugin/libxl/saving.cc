@@ -89,7 +89,7 @@ Expected<void> SaveHelpers::look() {
         return fail_with(errno, "cannot list the processes in {}: {}", proc_, std::strerror(errno));
     }
     domids_.clear();
-    std::array<char, kCommandLineBytes> buffer;
+    std::array<char, kCommandLineBytes> buffer{};
     const int fd = dirfd(directory.get());
     while (const dirent* entry = readdir(directory.get())) {
         if (entry->d_name[0] < '0' || entry->d_name[0] > '9') {

@@ -39,7 +39,7 @@ void ToolLog::message(xentoollog_logger* logger, xentoollog_level level, int err
         return;
     }
     const auto* self = reinterpret_cast<ToolLog*>(logger);
-    std::array<char, kMessageBytes> text;
+    std::array<char, kMessageBytes> text{};
     int used =
         std::snprintf(text.data(), text.size(), "%s: ", context != nullptr ? context : "xen");
     if (used < 0 || static_cast<std::size_t>(used) >= text.size()) {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 namespace xenpack {
 namespace {
@@ -22,9 +22,10 @@ TEST(Decision, AboutTheHostNamesNoZone) {
 
 TEST(Decision, AsJsonHasTheTimeInUtc) {
     const auto json = to_json(kGrow);
-    EXPECT_TRUE(std::regex_match(json["time"].get<std::string>(),
-                                 std::regex(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)")))
-        << json["time"];
+    std::string time = json["time"].get<std::string>();
+    std::ranges::replace_if(
+        time, [](char c) { return c >= '0' && c <= '9'; }, '0');
+    EXPECT_EQ(time, "0000-00-00T00:00:00.000Z");
     EXPECT_EQ(json["zone"], "web");
     EXPECT_EQ(json["from_kib"], 256 * 1024);
 }

@@ -334,12 +334,12 @@ std::uint64_t floor_for_size_kib(std::uint64_t size_kib) {
     struct Row {
         std::uint64_t below_mib, base_mib, divisor;
     };
-    static constexpr std::array<Row, 5> rows{{{128, 8, 2},
-                                              {512, 40, 4},
-                                              {2048, 104, 8},
-                                              {8192, 232, 16},
-                                              {~std::uint64_t{0} / kMib, 488, 32}}};
-    for (const Row& row : rows) {
+    static constexpr std::array<Row, 5> kRows{{{128, 8, 2},
+                                               {512, 40, 4},
+                                               {2048, 104, 8},
+                                               {8192, 232, 16},
+                                               {~std::uint64_t{0} / kMib, 488, 32}}};
+    for (const Row& row : kRows) {
         if (size_kib < row.below_mib * kMib) {
             return row.base_mib * kMib + size_kib / row.divisor;
         }

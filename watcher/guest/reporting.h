@@ -37,8 +37,8 @@ class Reporting {
     Reporting(std::uint64_t heartbeat_ms, bool has_trigger);
 
     struct Verdict {
-        std::optional<ReportWhy> why;  // a report is due, for this reason; then call written()
-        std::uint64_t look_again_ms;   // from now; at least 1
+        std::optional<ReportWhy> why;     // a report is due, for this reason; then call written()
+        std::uint64_t look_again_ms = 1;  // from now; at least 1
     };
 
     struct Look {

@@ -165,10 +165,10 @@ void child_deregister(void* loop) noexcept {
 }  // namespace
 
 const xenpack_loop_ops& Loop::plugin_ops() {
-    static constexpr xenpack_loop_ops ops{fd_register,      fd_modify,          fd_deregister,
-                                          timeout_register, timeout_deregister, child_register,
-                                          child_deregister};
-    return ops;
+    static constexpr xenpack_loop_ops kOps{fd_register,      fd_modify,          fd_deregister,
+                                           timeout_register, timeout_deregister, child_register,
+                                           child_deregister};
+    return kOps;
 }
 
 }  // namespace xenpack

@@ -121,7 +121,7 @@ class XenStore final : public Store {
             if (t == XBT_NULL) {
                 return broken("starting a transaction", guard_path);
             }
-            const Expected<void> written = write_in(t, guard_path, guard_value, writes);
+            Expected<void> written = write_in(t, guard_path, guard_value, writes);
             const bool ended = xs_transaction_end(requests_.get(), t, !written);
             if (!written || ended) {
                 return written;
@@ -279,8 +279,8 @@ Expected<std::unique_ptr<Store>> Store::connect(Loop& loop, std::function<void()
 }
 
 const xenpack_store_ops& Store::plugin_ops() {
-    static constexpr xenpack_store_ops ops{plugin_write_guarded, plugin_read};
-    return ops;
+    static constexpr xenpack_store_ops kOps{plugin_write_guarded, plugin_read};
+    return kOps;
 }
 
 std::string domain_path(std::uint32_t domid, std::string_view below) {

@@ -59,7 +59,7 @@ Expected<void> replace_file(const std::string& path, const std::string& text) {
     if (fd < 0) {
         return fail_with(errno, "writing {}: {}", aside, std::strerror(errno));
     }
-    const Expected<void> written = write_all(fd, text, aside);
+    Expected<void> written = write_all(fd, text, aside);
     ::close(fd);
     if (!written) {
         ::unlink(aside.c_str());
@@ -112,7 +112,7 @@ Expected<void> OverridesFile::set(const Uuid& uuid, const ZoneOverrides& o) {
     } else {
         changed.erase(to_string(uuid));
     }
-    if (const auto written = replace_file(path_, to_json(changed).dump(2) + "\n"); !written) {
+    if (auto written = replace_file(path_, to_json(changed).dump(2) + "\n"); !written) {
         return written;
     }
     by_uuid_ = std::move(changed);

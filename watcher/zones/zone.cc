@@ -143,7 +143,8 @@ unsigned weight(const Zone& zone) {
 std::vector<std::string> faults(const Zone& zone, std::int64_t now_ms) {
     std::vector<std::string> list;
     if (now_ms < zone.flooding_until_ms) {
-        list.push_back("writes its report faster than is listened to; left at its size meanwhile");
+        list.emplace_back(
+            "writes its report faster than is listened to; left at its size meanwhile");
     }
     if (!zone.garbled_why.empty()) {
         list.push_back(fmt::format("its report cannot be read: {}", zone.garbled_why));

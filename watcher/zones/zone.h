@@ -21,7 +21,7 @@ struct ZoneKey {
     std::uint32_t domid = 0;
     Uuid uuid{};
 
-    auto operator<=>(const ZoneKey&) const = default;
+    auto operator<=>(const ZoneKey&) const = default;  // NOLINT(modernize-use-nullptr): its bug
 };
 
 enum class ZoneState {

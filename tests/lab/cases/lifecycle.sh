@@ -15,7 +15,7 @@ unchanged_for() { # SECONDS DOMID: its target does not move while others would h
     target_is "$2" "$before"
 }
 
-printf '[host]\nreserve = 160M\nemergency = 40M\n[zone]\nfloor = 128M\n[zone plain]\nmanage = no\n' >/etc/xenpack/xenpack.conf
+printf '[host]\nreserve = 160M\nemergency = 40M\ndom0-floor = 640M\n[zone]\nfloor = 128M\n[zone plain]\nmanage = no\n' >/etc/xenpack/xenpack.conf
 
 # ---- The wrong hypervisor
 minor=$(</sys/hypervisor/version/minor)
@@ -28,6 +28,17 @@ wrong_version() {
     is "$status" -eq 78 && is "$(wc -l <<<"$said")" -eq 1 && grep -q "4.99" <<<"$said" && grep -q "4.$minor" <<<"$said"
 }
 check "another hypervisor's version is one clear line and exit status 78" wrong_version
+
+# ---- The plugin's own short way to a target, beside libxl's
+plugin=/usr/lib/xenpack/xenpack-libxl.so
+[[ -e $plugin ]] || plugin=$(echo /usr/lib/*/xenpack/xenpack-libxl.so)
+check "a zone to compare with is created" zone_create p memory=160 maxmem=256 xenpack.guest=off
+check "and up" zone_up p
+for kib in 200000 150000; do
+    check "the short way to $kib KiB leaves all as libxl's way does" plugin_probe "$plugin" compare "$(zone_domid p)" $kib
+done
+check "the zone follows" eventually 20 at_rest p
+xl destroy p
 
 # ---- Coming and going
 check "the daemon starts" daemon_start
@@ -87,6 +98,26 @@ check "which is as it was made" target_is "$fourth" 131072
 xl destroy "$fourth"
 xenstore-rm "/local/domain/$fourth" # libxl forgets only what it has made
 check "no ghost of it" no_ghosts
+
+# ---- The configuration
+cp /etc/xenpack/xenpack.conf /run/lab/good.conf
+printf '[host]\nreserve = lots\n' >/etc/xenpack/xenpack.conf
+bad_reload() {
+    local said status=0
+    said=$(xenpack reload 2>&1) || status=$?
+    printf '%s\n' "$said"
+    is "$status" -ne 0 && grep -q 'xenpack.conf:2: ' <<<"$said"
+}
+check "a bad configuration is refused, with its line" bad_reload
+check "and the last good one stays" daemon_said 'the last good one stays'
+cp /run/lab/good.conf /etc/xenpack/xenpack.conf
+check "a good one is taken" xenpack reload
+
+# ---- dom0 keeps its floor
+dom0_mib() { is "$(($(zone_current_kib Domain-0) / 1024))" "$@"; }
+xl mem-set 0 560
+check "dom0, shrunk under its floor by someone, is raised again" eventually 20 daemon_said 'dom0 was under its floor'
+check "up to its floor" eventually 20 dom0_mib -ge 638
 
 # ---- Crash
 check "a zone that will crash is created" zone_create c memory=256 maxmem=512 xenpack.heartbeat=5 on_crash=destroy
