@@ -288,7 +288,7 @@ check-own-words: ; $(Q)$(suite) own-words tests/check/own-words
 check-whitespace: ; $(Q)$(suite) whitespace tests/check/whitespace
 check-format: ; $(Q)$(suite) format tests/check/format $(CLANG_FORMAT)
 
-check-scripts:
+check-scripts: build/xenpack
 	$(Q)$(suite) scripts.shellcheck tests/check/shell
 	$(Q)$(suite) scripts.bats bats --tap $(wildcard tests/check/*.bats tests/scripts/*.bats)
 
