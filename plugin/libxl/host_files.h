@@ -4,12 +4,20 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace xenpack {
 
 struct HostFiles {
     std::string sysfs = "/sys";
     std::string proc = "/proc";
+    // libxl's save helper: where Debian's packages, upstream's default and its prefix put it.
+    std::vector<std::string> save_helpers = {
+        "/usr/lib/xen-" XENPACK_XEN_VERSION "/bin/libxl-save-helper",
+        "/usr/lib/xen/bin/libxl-save-helper",
+        "/usr/libexec/xen/bin/libxl-save-helper",
+        "/usr/local/lib/xen/bin/libxl-save-helper",
+    };
 };
 
 }  // namespace xenpack

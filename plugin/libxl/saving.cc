@@ -73,7 +73,8 @@ std::optional<std::uint32_t> domid_of(std::string_view command_line) noexcept {
 
 Expected<bool> SaveHelpers::works_on(std::uint32_t domid) {
     const auto now = std::chrono::steady_clock::now();
-    if (!looked_ || now - looked_at_ > kFresh) {
+    const bool may_run = starts_.possible() || !domids_.empty();
+    if (!looked_ || (may_run && now - looked_at_ > kFresh)) {
         if (auto ok = look(); !ok) {
             return tl::unexpected(ok.error());
         }

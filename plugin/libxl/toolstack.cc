@@ -28,7 +28,7 @@ namespace {
 // In the order of construction; each outlives those below it.
 struct Toolstack {
     Toolstack(const xenpack_watcher_ops& ops, const HostFiles& files)
-        : watcher{ops}, log{watcher}, helpers{files.proc} {}
+        : watcher{ops}, log{watcher}, helpers{files.proc, files.save_helpers} {}
     Toolstack(const Toolstack&) = delete;
     Toolstack& operator=(const Toolstack&) = delete;
 

@@ -86,6 +86,28 @@ void fake_host_make(void) {
     fake_host_write("sys/hypervisor/version/minor", minor, strlen(minor));
     write_text("proc/xen/capabilities", "control_d\n");
     write_text("proc/1/comm", "init\n");
+    write_text("libxl-save-helper", "the program itself\n");
+}
+
+void fake_host_start_helper(void) {
+    char path[128];
+    FILE* file;
+
+    snprintf(path, sizeof path, "%s/libxl-save-helper", directory);
+    file = fopen(path, "r"); /* as execve would */
+    if (!file)
+        die(path);
+    fclose(file);
+}
+
+void fake_host_upgrade_helper(void) {
+    char from[128], to[128];
+
+    write_text("libxl-save-helper.new", "another program\n");
+    snprintf(from, sizeof from, "%s/libxl-save-helper.new", directory);
+    snprintf(to, sizeof to, "%s/libxl-save-helper", directory);
+    if (rename(from, to))
+        die(from);
 }
 
 static int remove_one(const char* path, const struct stat* st, int type, struct FTW* ftw) {

@@ -22,6 +22,10 @@ void fake_host_remove(void);
 void fake_host_write(const char* path, const void* contents, size_t size);
 void fake_host_unlink(const char* path);
 /* A process libxl's helper: argv as libxl runs it, `mode` "--save-domain" or "--restore-domain". */
+/* Opens the helper's program, as starting it does; the process is fake_host_save_helper()'s. */
+void fake_host_start_helper(void);
+/* Replaces the helper's program, as an upgrade does. */
+void fake_host_upgrade_helper(void);
 void fake_host_save_helper(int pid, const char* mode, unsigned domid);
 
 /* The plugin's open() on those files. */

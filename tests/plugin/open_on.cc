@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The plugin's open() with files of the test's choosing, for tests in C. Called by fake_host.c.
+#include <string>
+
 #include "plugin/libxl/toolstack.h"
 #include "tests/plugin/fake_host.h"
 
 int open_on(const xenpack_watcher_ops* watcher, const char* sysfs, const char* proc,
             xenpack_toolstack** ts_r, char* error, std::size_t size) {
-    return xenpack::open_toolstack(watcher, {sysfs, proc}, ts_r, error, size);
+    // Beside proc: a test that makes this file before open() has a helper whose starts are noticed.
+    const std::string helper = std::string(proc) + "/../libxl-save-helper";
+    return xenpack::open_toolstack(watcher, {sysfs, proc, {helper}}, ts_r, error, size);
 }

@@ -3,6 +3,8 @@
  * set_target() and set_limit(): which steps in which order, which are undone where one fails, and
  * for which domains nothing at all is done. Domain 5 holds 100000 KiB and is limited to 101024.
  */
+#include <time.h>
+
 #include "tests/plugin/cmocka_tests.h"
 
 #define VM "/vm/55000000-0000-0000-0000-000000000000"
@@ -217,6 +219,39 @@ static void only_the_helper_with_its_arguments_counts(void** state) {
     assert_int_equal(target(*state, 200000, 0), 0);
 }
 
+/* What was learnt from /proc is good for a moment, then it must be noticed. */
+static int target_until_busy(void* ts) {
+    const clock_t end = clock() + 2 * CLOCKS_PER_SEC;
+    int r = 0;
+
+    while (r == 0 && clock() < end)
+        r = target(ts, 200000, 0);
+    return r;
+}
+
+static void a_helper_that_starts_later_is_noticed(void** state) {
+    assert_int_equal(target(*state, 200000, 0), 0);
+    fake_host_save_helper(4711, "--save-domain", 5);
+    fake_host_start_helper();
+    assert_int_equal(target_until_busy(*state), -EBUSY);
+}
+
+static void nothing_is_read_from_proc_while_no_helper_starts(void** state) {
+    const clock_t end = clock() + CLOCKS_PER_SEC / 10;
+
+    assert_int_equal(target(*state, 200000, 0), 0);
+    fake_host_save_helper(4711, "--save-domain", 5); /* there, but never started: unseen */
+    while (clock() < end)
+        assert_int_equal(target(*state, 200000, 0), 0);
+}
+
+static void after_an_upgrade_of_the_helper_it_is_looked_for_each_time(void** state) {
+    assert_int_equal(target(*state, 200000, 0), 0);
+    fake_host_upgrade_helper();
+    fake_host_save_helper(4711, "--save-domain", 5);
+    assert_int_equal(target_until_busy(*state), -EBUSY);
+}
+
 static void a_target_over_the_static_maximum_is_refused(void** state) {
     assert_int_equal(target(*state, kStaticMax + 1, 0), -ERANGE);
     assert_int_equal(target_by_libxl(*state, kStaticMax + 1, 0), -ERANGE);
@@ -314,6 +349,9 @@ int main(void) {
         TARGET_TEST(a_domain_being_restored_is_left_alone),
         TARGET_TEST(another_domain_being_saved_does_not_matter),
         TARGET_TEST(only_the_helper_with_its_arguments_counts),
+        TARGET_TEST(a_helper_that_starts_later_is_noticed),
+        TARGET_TEST(nothing_is_read_from_proc_while_no_helper_starts),
+        TARGET_TEST(after_an_upgrade_of_the_helper_it_is_looked_for_each_time),
         TARGET_TEST(a_target_over_the_static_maximum_is_refused),
         TARGET_TEST(the_control_domain_goes_libxls_way),
         TARGET_TEST(libxls_way_is_libxls_call_and_a_check),

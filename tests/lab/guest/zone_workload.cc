@@ -367,14 +367,17 @@ class TargetWatch {
     TargetWatch& operator=(const TargetWatch&) = delete;
 
     [[nodiscard]] bool good() const { return good_; }
+    [[nodiscard]] const timespec& told() const { return told_; }
 
-    // The target once it is another than `before`; "" when none comes in `timeout_ms`.
+    // The target once it is another than `before`; "" when none comes in `timeout_ms`. told() is
+    // then when the guest was told of it.
     std::string await(const std::string& before, int timeout_ms) {
         pollfd ready{fd_, POLLIN, 0};
         while (poll(&ready, 1, timeout_ms) > 0) {
             if (next_message() != XS_WATCH_EVENT) {
                 continue;
             }
+            clock_gettime(CLOCK_MONOTONIC, &told_);
             char* value = static_cast<char*>(xs_read(store(), XBT_NULL, "memory/target", nullptr));
             const std::string now = value == nullptr ? "" : value;
             std::free(value);
@@ -406,6 +409,7 @@ class TargetWatch {
 
     int fd_;
     bool good_;
+    timespec told_{};
 };
 
 // Reports a need that grows once a second, and takes the time to each new memory/target.
@@ -424,15 +428,14 @@ void react(const std::string& key, std::uint64_t count) {
         used_kib += kStepKib;
         const std::string text = report(1'000'000 + i, used_kib);
         timespec begin{};
-        timespec end{};
         clock_gettime(CLOCK_MONOTONIC, &begin);
         const bool ok = write_report(key, text);
         target = ok ? watch.await(target, 10'000) : "";
-        clock_gettime(CLOCK_MONOTONIC, &end);
         if (target.empty()) {
             answer("react FAILED after=%llu", static_cast<unsigned long long>(i));
             return;
         }
+        const timespec& end = watch.told();
         const long long us =
             (end.tv_sec - begin.tv_sec) * 1'000'000LL + (end.tv_nsec - begin.tv_nsec) / 1000;
         std::printf("react: us=%lld target=%s\n", us, target.c_str());
