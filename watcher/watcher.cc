@@ -15,9 +15,13 @@ namespace {
 
 // A zone that has just begun to report is still starting its work: nothing is taken from it yet.
 constexpr std::int64_t kGraceMs = 10'000;
+// Agents that report by the clock cannot say that too much was taken: nothing is taken on older
+// word.
+constexpr std::int64_t kDeafAgentMs = 5'000;
 // A domain being saved tells no one when that is over.
 constexpr std::int64_t kBusyMs = 1'000;
 constexpr std::int64_t kDom0EveryMs = 60'000;
+constexpr std::int64_t kCalmAfterShortageMs = 5'000;
 // The constant libxl adds to a domain's limit in Xen (LIBXL_MAXMEM_CONSTANT).
 constexpr std::uint64_t kLimitAboveTargetKib = 1024;
 
@@ -51,6 +55,14 @@ std::uint64_t distance_kib(const Zone& zone) {
         std::abs(goal - static_cast<std::int64_t>(zone.domain.current_kib)));
 }
 
+// Only on fresh word: it has spoken again since it was first listened to, its grace is over, and
+// an agent that cannot call for help in between has spoken just now.
+bool may_be_taken_from(const Pressure& pressure, std::int64_t now_ms) {
+    const bool calls_for_help = pressure.agent == Agent::xenpack;
+    return pressure.last_ms > pressure.first_ms && now_ms - pressure.first_ms >= kGraceMs &&
+           (calls_for_help || now_ms - pressure.last_ms <= kDeafAgentMs);
+}
+
 ZoneView view_of(const Zone& zone, std::int64_t now_ms) {
     ZoneView view;
     view.target_kib = zone.target_kib.value_or(zone.domain.current_kib);
@@ -63,13 +75,18 @@ ZoneView view_of(const Zone& zone, std::int64_t now_ms) {
     view.used_kib = zone.pressure.used_kib;
     view.stalled_share = zone.pressure.stalled_share;
 
-    const Direction towards = direction(zone.progress, zone.domain.current_kib);
+    const Direction towards =
+        zone.target_kib ? direction(zone.progress, zone.domain.current_kib) : Direction::none;
     view.pending_kib = towards == Direction::growing ? distance_kib(zone) : 0;
     view.leaving_kib =
         towards == Direction::shrinking && !zone.progress.stuck(now_ms) ? distance_kib(zone) : 0;
-    view.may_change = may_change(state_of(zone, now_ms)) && zone.target_kib && zone.static_max_kib;
-    view.may_shrink = view.may_change && towards == Direction::none &&
-                      now_ms - zone.pressure.first_ms >= kGraceMs;
+    const ZoneState state = state_of(zone, now_ms);
+    // What could not shrink may still need to grow.
+    const bool only_grow =
+        state == ZoneState::stuck && zone.progress.stuck_direction == Direction::shrinking;
+    view.may_change = (may_change(state) || only_grow) && zone.target_kib && zone.static_max_kib;
+    view.may_shrink = view.may_change && !only_grow && towards == Direction::none &&
+                      may_be_taken_from(zone.pressure, now_ms);
     if (zone.pressure.agent != Agent::none) {
         const DemandRule rule{overhead_or_estimate_kib(zone),
                               zone.config.headroom_percent.value_or(kDefaultHeadroomPercent)};
@@ -113,6 +130,9 @@ Expected<void> Watcher::start() {
     }
     toolstack_ = std::move(*toolstack);
     zones_ = std::make_unique<Zones>(rooms_.loop, rooms_.store, *toolstack_, *this);
+    if (auto listening = zones_->listen(); !listening) {
+        return listening;
+    }
     if (auto learned = learn(); !learned) {
         return learned;
     }
@@ -123,7 +143,7 @@ Expected<void> Watcher::start() {
 void Watcher::on_host_event(const xenpack_event& event) {
     if (event.type == XENPACK_HOST_LOST) {
         rooms_.loop.defer(failed_);
-    } else if (!learning_) {
+    } else if (!looking_) {  // what a look learns it sees anyway
         look_soon();
     }
 }
@@ -138,7 +158,10 @@ void Watcher::look_soon() {
 void Watcher::look() {
     look_is_due_ = false;
     const std::int64_t now_ms = Loop::now_ms();
-    if (const auto learned = learn(); !learned) {
+    looking_ = true;
+    const auto learned = learn();
+    looking_ = false;
+    if (!learned) {
         if (host_fault_ != learned.error().what) {
             host_fault_ = learned.error().what;
             publish({DecisionKind::host, "", 0, "", {}, {}, "cannot look at it: " + host_fault_});
@@ -151,26 +174,25 @@ void Watcher::look() {
     std::vector<ZoneView> views;
     for (Zone* zone : zones_->all()) {
         if (zone->managed) {
+            excuse(*zone, now_ms);
             note_stuck(*zone, now_ms);
             zones.push_back(zone);
             views.push_back(view_of(*zone, now_ms));
         }
     }
-    const HostView host = host_view(zones_->all());
+    HostView host = host_view(zones_->all());
+    host.promised_kib += keep_dom0(host, now_ms);
     const Plan decided = plan(host, views, now_ms);
     apply(decided, zones);
     for (Zone* zone : zones) {
         settle(*zone, now_ms);
     }
-    keep_dom0(host, now_ms);
-    note_host(decided);
+    note_host(decided, now_ms);
     schedule(decided, zones, now_ms);
 }
 
 Expected<void> Watcher::learn() {
-    learning_ = true;
     const auto domains = toolstack_->refresh();
-    learning_ = false;
     if (!domains) {
         return tl::unexpected(domains.error());
     }
@@ -191,8 +213,9 @@ HostView Watcher::host_view(const std::vector<Zone*>& all) const {
     for (const Zone* zone : all) {
         // Also what is being built, and what another balloons: their targets will be met from free.
         if (!zone->managed && zone->target_kib) {
-            host.promised_kib +=
-                *zone->target_kib - std::min(*zone->target_kib, zone->domain.current_kib);
+            // What is claimed for it is not in free_kib any more.
+            const std::uint64_t backed = zone->domain.current_kib + zone->domain.claimed_kib;
+            host.promised_kib += *zone->target_kib - std::min(*zone->target_kib, backed);
         }
     }
     const auto& dom0 = zones_->dom0();
@@ -240,7 +263,8 @@ bool Watcher::set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit) 
     if (set.error().code == EBUSY) {
         zone.busy_until_ms = Loop::now_ms() + kBusyMs;
     } else if (set.error().code == ESRCH) {
-        look_soon();  // it is gone; the next look forgets it
+        zone.busy_until_ms = Loop::now_ms() + kBusyMs;  // it is gone, or on its way
+        look_soon();
     } else {
         zone.busy_until_ms = Loop::now_ms() + kBusyMs;
         zone_fault(zone, fmt::format("its target cannot be set to {} MiB: {}", target_kib / 1024,
@@ -249,22 +273,35 @@ bool Watcher::set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit) 
     return false;
 }
 
+// A zone that is told to grow while Xen has nothing left cannot be blamed for standing still.
+void Watcher::excuse(Zone& zone, std::int64_t now_ms) const {
+    if (zone.target_kib && host_.free_kib < config_.emergency_kib / 2 &&
+        direction(zone.progress, zone.domain.current_kib) == Direction::growing) {
+        zone.progress = restarted(zone.progress, *zone.target_kib, zone.domain.current_kib, now_ms);
+    }
+}
+
 void Watcher::note_stuck(Zone& zone, std::int64_t now_ms) {
-    const bool to_be_settled = zone.progress.stuck(now_ms) && zone.target_kib &&
-                               direction(zone.progress, zone.domain.current_kib) != Direction::none;
-    if (!to_be_settled) {
+    if (state_of(zone, now_ms) != ZoneState::stuck || !zone.target_kib || !zone.static_max_kib) {
         return;
     }
     // Where it is becomes its target: it need not chase what it cannot reach, its memory is not
     // counted twice, and the next target is sure to be a new value, which its driver needs to try.
     const std::uint64_t told = *zone.target_kib;
-    const std::uint64_t holds = std::min(zone.domain.current_kib, ceiling_kib(zone)) / 4 * 4;
-    if (set_target(zone, holds, false)) {
-        zone.reason = fmt::format("holds {} MiB and does not move towards the {} MiB it was told",
-                                  zone.domain.current_kib / 1024, told / 1024);
-        zone.reason_ms = now_ms;
-        zone_fault(zone, zone.reason);
+    const std::int64_t at_kib =
+        static_cast<std::int64_t>(zone.domain.current_kib) - zone.progress.offset_kib;
+    const std::uint64_t holds =
+        std::min(static_cast<std::uint64_t>(std::max<std::int64_t>(at_kib, 4)),
+                 *zone.static_max_kib) /
+        4 * 4;
+    if (std::max(told, holds) - std::min(told, holds) <= kReachedWithinKib ||
+        !set_target(zone, holds, false)) {
+        return;
     }
+    zone.reason = fmt::format("holds {} MiB and does not move towards the {} MiB it was told",
+                              zone.domain.current_kib / 1024, told / 1024);
+    zone.reason_ms = now_ms;
+    zone_fault(zone, zone.reason);
 }
 
 void Watcher::settle(Zone& zone, std::int64_t now_ms) {
@@ -279,51 +316,63 @@ void Watcher::settle(Zone& zone, std::int64_t now_ms) {
         return;
     }
     const auto set = toolstack_->set_limit(zone.key.domid, zone.key.uuid, limit);
+    if (!set) {
+        zone.busy_until_ms = now_ms + kBusyMs;
+    }
     if (!set && set.error().code != ESRCH && set.error().code != EBUSY) {
         zone_fault(zone, "its limit cannot be set: " + set.error().what);
     }
 }
 
-void Watcher::keep_dom0(const HostView& host, std::int64_t now_ms) {
+std::uint64_t Watcher::keep_dom0(const HostView& host, std::int64_t now_ms) {
     const auto& dom0 = zones_->dom0();
     const std::uint64_t held = dom0.domain.current_kib;
     const bool low = held + kReachedWithinKib < config_.dom0_floor_kib &&
                      dom0.target_kib.value_or(0) < config_.dom0_floor_kib;
     if (!low || (dom0_tried_ms_ != 0 && now_ms - dom0_tried_ms_ < kDom0EveryMs)) {
-        return;
+        return 0;
     }
     dom0_tried_ms_ = now_ms;
     const std::uint64_t missing = config_.dom0_floor_kib - held;
     Decision decision{DecisionKind::host, "", 0, "", held, config_.dom0_floor_kib, ""};
-    if (missing > host.free_kib) {
+    Uuid uuid{};
+    std::ranges::copy(dom0.domain.uuid, uuid.begin());
+    std::uint64_t promised_kib = 0;
+    if (missing + host.promised_kib > host.free_kib) {
         decision.reason =
             fmt::format("dom0 is under its floor, and only {} MiB are free", host.free_kib / 1024);
-    } else if (const auto set = toolstack_->set_target(0, Uuid{}, config_.dom0_floor_kib,
+    } else if (const auto set = toolstack_->set_target(0, uuid, config_.dom0_floor_kib,
                                                        std::numeric_limits<std::uint64_t>::max(),
                                                        false, XENPACK_TARGET_LIBXL);
                set) {
         decision.reason = "dom0 was under its floor";
+        promised_kib = missing;
     } else {
         decision.reason = "dom0 is under its floor and cannot grow: " + set.error().what;
     }
     publish(decision);
+    return promised_kib;
 }
 
-void Watcher::note_host(const Plan& decided) {
-    const bool was_short = host_state_ == HostState::shortage;
-    const bool is_short = decided.state == HostState::shortage;
+// Said when a shortage begins, and when none has been for a while: guests can make it come and go.
+void Watcher::note_host(const Plan& decided, std::int64_t now_ms) {
     host_state_ = decided.state;
-    if (was_short != is_short) {
-        publish({DecisionKind::host,
-                 "",
-                 0,
-                 "",
-                 {},
-                 {},
-                 is_short ? fmt::format("zones wait for {} MiB more than the {} MiB that are free "
-                                        "to give",
-                                        decided.waiting_kib / 1024, decided.spendable_kib / 1024)
-                          : "no zone waits for memory any more"});
+    if (decided.state == HostState::shortage) {
+        if (!shortage_said_) {
+            publish({DecisionKind::host,
+                     "",
+                     0,
+                     "",
+                     {},
+                     {},
+                     fmt::format("zones wait for {} MiB more than the {} MiB that are free to give",
+                                 decided.waiting_kib / 1024, decided.spendable_kib / 1024)});
+        }
+        shortage_said_ = true;
+        shortage_ms_ = now_ms;
+    } else if (shortage_said_ && now_ms - shortage_ms_ >= kCalmAfterShortageMs) {
+        shortage_said_ = false;
+        publish({DecisionKind::host, "", 0, "", {}, {}, "no zone waits for memory any more"});
     }
 }
 
@@ -338,10 +387,16 @@ void Watcher::schedule(const Plan& decided, const std::vector<Zone*>& zones, std
     for (const Zone* zone : zones) {
         if (zone->pressure.agent != Agent::none) {
             consider(stale_at_ms(zone->pressure));
+            if (decided.state != HostState::plenty) {
+                consider(zone->pressure.first_ms + kGraceMs);
+            }
         }
         consider(zone->flooding_until_ms);
         consider(zone->busy_until_ms);
         consider(zone->progress.stuck_until_ms);
+    }
+    if (shortage_said_) {
+        consider(shortage_ms_ + kCalmAfterShortageMs);
     }
     if (next) {
         next_look_->start(*next - now_ms);
@@ -368,8 +423,10 @@ void Watcher::zone_gone(const Zone& zone) {
     publish(about(zone, DecisionKind::gone, "its domain has gone"));
 }
 
-void Watcher::zone_fault(const Zone& zone, const std::string& sentence) {
-    publish(about(zone, DecisionKind::fault, sentence));
+void Watcher::zone_fault(Zone& zone, const std::string& sentence) {
+    if (zone.fault_lines.admit(Loop::now_ms())) {
+        publish(about(zone, DecisionKind::fault, sentence));
+    }
 }
 
 ZoneConfig Watcher::config_for(const std::string& name) {

@@ -54,7 +54,7 @@ class Watcher final : public Zones::Mediator, public Control::Mediator {
     void zones_changed() override { look_soon(); }
     void zone_found(const Zone& zone) override;
     void zone_gone(const Zone& zone) override;
-    void zone_fault(const Zone& zone, const std::string& sentence) override;
+    void zone_fault(Zone& zone, const std::string& sentence) override;
     [[nodiscard]] ZoneConfig config_for(const std::string& name) override;
 
     void look();
@@ -64,9 +64,11 @@ class Watcher final : public Zones::Mediator, public Control::Mediator {
     void apply_change(const Change& change, Zone& zone, DecisionKind kind);
     [[nodiscard]] bool set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit);
     void settle(Zone& zone, std::int64_t now_ms);
+    void excuse(Zone& zone, std::int64_t now_ms) const;
     void note_stuck(Zone& zone, std::int64_t now_ms);
-    void keep_dom0(const HostView& host, std::int64_t now_ms);
-    void note_host(const Plan& plan);
+    // Returns what it has promised to dom0 of the free memory.
+    std::uint64_t keep_dom0(const HostView& host, std::int64_t now_ms);
+    void note_host(const Plan& decided, std::int64_t now_ms);
     void schedule(const Plan& plan, const std::vector<Zone*>& zones, std::int64_t now_ms);
     void publish(const Decision& decision);
     void on_host_event(const xenpack_event& event);
@@ -81,8 +83,10 @@ class Watcher final : public Zones::Mediator, public Control::Mediator {
     std::unique_ptr<Loop::Timer> next_look_;
     Control* control_ = nullptr;
     bool look_is_due_ = false;
-    bool learning_ = false;
+    bool looking_ = false;
     HostState host_state_ = HostState::plenty;
+    bool shortage_said_ = false;
+    std::int64_t shortage_ms_ = 0;
     xenpack_host host_{};
     std::uint64_t spendable_kib_ = 0;
     std::int64_t dom0_tried_ms_ = 0;

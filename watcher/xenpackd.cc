@@ -99,7 +99,9 @@ class Daemon {
             return exit_status(wired.error());
         }
         notify("READY=1");
-        loop_.run();
+        if (status_ == EX_OK) {  // nothing was lost while it was wired
+            loop_.run();
+        }
         notify("STOPPING=1");
         watcher_->attach(nullptr);
         return status_;

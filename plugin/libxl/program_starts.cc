@@ -16,7 +16,8 @@ namespace xenpack {
 ProgramStarts::ProgramStarts(const std::vector<std::string>& places)
     : fd_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
     for (const std::string& place : places) {
-        if (inotify_add_watch(fd_, place.c_str(), IN_OPEN | IN_DELETE_SELF | IN_MOVE_SELF) >= 0) {
+        if (inotify_add_watch(fd_, place.c_str(),
+                              IN_OPEN | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF) >= 0) {
             certain_ = true;
         } else if (errno != ENOENT && errno != ENOTDIR) {
             certain_ = false;

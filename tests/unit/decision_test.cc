@@ -16,6 +16,14 @@ TEST(Decision, ReadsAsWhatWhoFromToWhy) {
     EXPECT_EQ(to_line(kGrow), "web (3): grow 256 -> 512 MiB: needs it");
 }
 
+TEST(Decision, ANameCannotForgeALine) {
+    Decision d = kGrow;
+    d.zone = "a\nxenpackd: b\x1b[2J";
+    const std::string line = to_line(d);
+    EXPECT_EQ(line.find('\n'), std::string::npos);
+    EXPECT_EQ(line.find('\x1b'), std::string::npos);
+}
+
 TEST(Decision, AboutTheHostNamesNoZone) {
     EXPECT_EQ(to_line({DecisionKind::config, "", 0, "", {}, {}, "reloaded"}), "config: reloaded");
 }

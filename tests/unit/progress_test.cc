@@ -50,6 +50,13 @@ TEST(Progress, MovingTheWrongWayIsNotMovement) {
     EXPECT_TRUE(p.stuck(7000));
 }
 
+TEST(Progress, OneThatCannotMoveIsNotJudged) {
+    Progress p = advance({}, 300 * kMib, 500 * kMib, 0);
+    p = restarted(p, 300 * kMib, 500 * kMib, 60'000);
+    p = advance(p, 300 * kMib, 500 * kMib, 60'000 + kStuckAfterMs - 1);
+    EXPECT_FALSE(p.stuck(60'000 + kStuckAfterMs - 1));
+}
+
 TEST(Progress, ThePenaltyGrowsAndIsForgiven) {
     Progress p = advance({}, 300 * kMib, 500 * kMib, 0);
     p = advance(p, 300 * kMib, 500 * kMib, 10'000);

@@ -229,30 +229,41 @@ void add_shrinks(const std::vector<ZoneView>& zones, const Taking& taking, Chang
     }
 }
 
-// Grants what free memory backs. Returns how much of it is spent.
-std::uint64_t add_grows(const std::vector<ZoneView>& zones, Plan& plan) {
+struct Spent {
+    std::uint64_t free_kib = 0;     // of the host's free memory
+    std::uint64_t leaving_kib = 0;  // of what was leaving its zone and now stays
+};
+
+// Grants what free memory backs, and first of all what a zone was asked to give and still holds:
+// those pages are its own, and were never counted as free.
+Spent add_grows(const std::vector<ZoneView>& zones, Plan& plan) {
+    std::vector<std::uint64_t> own(zones.size());
     std::vector<std::uint64_t> wants(zones.size());
     std::vector<std::uint64_t> weights(zones.size());
     for (std::size_t i = 0; i < zones.size(); ++i) {
-        wants[i] = want_kib(zones[i]);
+        const std::uint64_t want = want_kib(zones[i]);
+        own[i] = std::min(want, whole_pages(zones[i].leaving_kib));
+        wants[i] = want - own[i];
         weights[i] = std::max(1u, zones[i].weight);
     }
     const std::vector<std::uint64_t> grants = divide(plan.spendable_kib, wants, weights);
     plan.waiting_by_zone_kib.assign(zones.size(), 0);
-    std::uint64_t spent = 0;
+    Spent spent;
     for (std::size_t i = 0; i < zones.size(); ++i) {
         // Less than a partial grant's minimum waits to become one.
-        std::uint64_t grant = whole_pages(grants[i]);
-        if (grant < wants[i] && grant < kPartialGrantMinKib) {
-            grant = 0;
+        std::uint64_t more = whole_pages(grants[i]);
+        if (more < wants[i] && more < kPartialGrantMinKib) {
+            more = 0;
         }
-        plan.waiting_by_zone_kib[i] = wants[i] - grant;
-        plan.waiting_kib += wants[i] - grant;
+        plan.waiting_by_zone_kib[i] = wants[i] - more;
+        plan.waiting_kib += wants[i] - more;
+        const std::uint64_t grant = own[i] + more;
         if (grant > 0) {
-            spent += grant;
+            spent.free_kib += more;
+            spent.leaving_kib += own[i];
             const ChangeWhy why = grow_why(zones[i]);
             plan.grow.push_back({i, zones[i].target_kib, zones[i].target_kib + grant, why,
-                                 grow_reason(zones[i], why, wants[i] - grant)});
+                                 grow_reason(zones[i], why, wants[i] - more)});
         }
     }
     return spent;
@@ -278,7 +289,9 @@ std::optional<std::int64_t> next_look(const std::vector<ZoneView>& zones, const 
     if (moving) {
         return now_ms + kConfirmSlowlyEveryMs;
     }
-    if (plan.state != HostState::plenty && (fading || resting)) {
+    // A zone that waits is looked after though nothing moves: memory may come free untold, when
+    // another toolstack gives some back or a dead domain's last pages are unmapped.
+    if (plan.waiting_kib > 0 || (plan.state != HostState::plenty && (fading || resting))) {
         return now_ms + kFadingEveryMs;
     }
     return std::nullopt;
@@ -295,9 +308,10 @@ Plan plan(const HostView& host, const std::vector<ZoneView>& zones, std::int64_t
         leaving_kib += z.leaving_kib;
     }
     plan.spendable_kib = minus(host.free_kib, host.emergency_kib + pending_kib);
-    const std::uint64_t spent_kib = add_grows(zones, plan);
+    const Spent spent = add_grows(zones, plan);
+    leaving_kib -= spent.leaving_kib;
 
-    const std::uint64_t left_kib = minus(host.free_kib, pending_kib + spent_kib);
+    const std::uint64_t left_kib = minus(host.free_kib, pending_kib + spent.free_kib);
     const std::uint64_t lacking_kib = minus(host.reserve_kib, left_kib);
     plan.state = plan.waiting_kib > 0 ? HostState::shortage
                  : lacking_kib > 0    ? HostState::tight

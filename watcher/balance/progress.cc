@@ -46,6 +46,15 @@ Direction direction(const Progress& p, std::uint64_t current_kib) {
     return distance < 0 ? Direction::growing : Direction::shrinking;
 }
 
+Progress restarted(const Progress& before, std::uint64_t target_kib, std::uint64_t current_kib,
+                   std::int64_t now_ms) {
+    Progress now = before;
+    now.target_kib = target_kib;
+    now.mark_kib = current_kib;
+    now.mark_ms = now_ms;
+    return now;
+}
+
 Progress advance(const Progress& before, std::uint64_t target_kib, std::uint64_t current_kib,
                  std::int64_t now_ms) {
     Progress now = before;

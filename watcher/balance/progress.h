@@ -37,6 +37,11 @@ struct Progress {
 [[nodiscard]] Direction direction(const Progress& progress, std::uint64_t current_kib);
 
 // Looks at the domain as it is now. A new target starts anew.
+// A domain that cannot move now (paused, stopped, not run yet, or told to grow while the host has
+// nothing left) is not judged: its time starts anew.
+[[nodiscard]] Progress restarted(const Progress& before, std::uint64_t target_kib,
+                                 std::uint64_t current_kib, std::int64_t now_ms);
+
 [[nodiscard]] Progress advance(const Progress& before, std::uint64_t target_kib,
                                std::uint64_t current_kib, std::int64_t now_ms);
 

@@ -11,6 +11,15 @@
 namespace xenpack {
 namespace {
 
+// A domain's name may come from a tenant: nothing in it may end a line or act on a terminal.
+std::string printable(std::string_view text) {
+    std::string safe;
+    for (const char c : text) {
+        safe += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+    }
+    return safe;
+}
+
 std::string now_utc() {
     using namespace std::chrono;
     const auto now = floor<milliseconds>(system_clock::now());
@@ -43,7 +52,9 @@ std::string_view name_of(DecisionKind kind) {
 
 std::string to_line(const Decision& d) {
     std::string line =
-        d.uuid.empty() ? "" : fmt::format("{} ({}): ", d.zone.empty() ? "domain" : d.zone, d.domid);
+        d.uuid.empty()
+            ? ""
+            : fmt::format("{} ({}): ", d.zone.empty() ? "domain" : printable(d.zone), d.domid);
     line += name_of(d.kind);
     if (d.from_kib && d.to_kib) {
         line += fmt::format(" {} -> {} MiB", (*d.from_kib + 512) / 1024, (*d.to_kib + 512) / 1024);

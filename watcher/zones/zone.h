@@ -13,6 +13,7 @@
 #include "watcher/config/config.h"
 #include "watcher/pressure/pressure.h"
 #include "watcher/toolstack/toolstack.h"
+#include "watcher/zones/flood.h"
 
 namespace xenpack {
 
@@ -43,6 +44,11 @@ enum class ZoneState {
 };
 
 [[nodiscard]] std::string_view name_of(ZoneState state);
+
+// Lines about one zone's faults in the journal: so many at once, and one a minute in the long run.
+// Status always has them.
+inline constexpr double kFaultLinesBurst = 10;
+inline constexpr double kFaultLinesPerS = 1.0 / 60;
 
 // Limits an admin has set while the daemon runs; they come before the configuration.
 struct ZoneOverrides {
@@ -78,6 +84,8 @@ struct Zone {
     std::int64_t last_shrink_ms = 0;
     std::string reason;  // of the last decision about it
     std::int64_t reason_ms = 0;
+    Flood fault_lines{kFaultLinesBurst,
+                      kFaultLinesPerS};  // those in the journal: a guest causes them
 };
 
 [[nodiscard]] ZoneState state_of(const Zone& zone, std::int64_t now_ms);

@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "watcher/loop/loop.h"
-#include "watcher/store/store.h"
 #include "watcher/zones/flood.h"
 
 namespace xenpack {
@@ -25,6 +24,9 @@ std::optional<std::uint64_t> kib_or_nothing(const Expected<std::optional<std::st
     const auto kib = parse_kib(**value, kMostKib);
     return kib ? std::optional(*kib) : std::nullopt;
 }
+
+// A guest's kernel counts a page moments after Xen does.
+constexpr std::int64_t kAtRestMs = 300;
 
 ZoneKey key_of(const xenpack_domain& domain) {
     ZoneKey key;
@@ -117,7 +119,11 @@ struct Zones::Watched {
         // Shown for as long again, so that a zone which goes on does not flicker in status.
         zone.flooding_until_ms = now_ms + 2 * penalty_ms;
         if (!flood_timer) {
-            flood_timer = owner.loop_.make_timer([this] { listen(); });
+            flood_timer = owner.loop_.make_timer([this] {
+                if (zone.managed || !classified) {
+                    listen();
+                }
+            });
         }
         flood_timer->start(penalty_ms);
         owner.mediator_.zone_fault(
@@ -189,6 +195,15 @@ struct Zones::Watched {
                Loop::now_ms() < stale_at_ms(zone.pressure);
     }
 
+    // A watch fires when it is set, and for what is written below its node: the same report again
+    // is not a sign of life.
+    [[nodiscard]] bool is_news(const Sample& sample) const {
+        const auto& last = zone.pressure.last_report;
+        return !last || !sample.report || zone.pressure.agent != sample.agent ||
+               !zone.garbled_why.empty() || last->sequence != sample.report->sequence ||
+               last->uptime_ms != sample.report->uptime_ms;
+    }
+
     void take(Agent agent, const Expected<Sample>& sample) {
         if (outranked(agent)) {
             return;
@@ -199,6 +214,8 @@ struct Zones::Watched {
                     zone, fmt::format("its report cannot be read: {}", sample.error().what));
             }
             zone.garbled_why = sample.error().what;
+        } else if (!is_news(*sample)) {
+            return;
         } else {
             zone.garbled_why.clear();
             zone.pressure = observe(zone.pressure, *sample, Loop::now_ms());
@@ -207,10 +224,35 @@ struct Zones::Watched {
         owner.mediator_.zones_changed();
     }
 
+    // Takes note of where the domain is on its way to its target.
+    void follow() {
+        if (!zone.target_kib) {
+            return;
+        }
+        constexpr std::uint32_t kStill =
+            XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_IS_SHUTDOWN | XENPACK_DOMAIN_NEVER_RAN;
+        const std::int64_t now_ms = Loop::now_ms();
+        const std::uint64_t current = zone.domain.current_kib;
+        const bool was_at_rest =
+            direction(zone.progress, measured_at_kib) == Direction::none &&
+            std::max(current, measured_at_kib) - std::min(current, measured_at_kib) <=
+                kReachedWithinKib;
+        zone.progress = (zone.domain.flags & kStill) != 0
+                            ? restarted(zone.progress, *zone.target_kib, current, now_ms)
+                            : advance(zone.progress, *zone.target_kib, current, now_ms);
+        if (!was_at_rest || direction(zone.progress, current) != Direction::none) {
+            measured_at_kib = current;
+            at_rest_since_ms = now_ms;
+        }
+        measure_overhead();
+    }
+
     // A report and a domain at rest together tell what the domain holds beyond its kernel's memory.
     void measure_overhead() {
+        // The report must have been made at rest too, not on the way there.
         if (!unmeasured || zone.pressure.total_kib == 0 ||
-            direction(zone.progress, zone.domain.current_kib) != Direction::none) {
+            direction(zone.progress, zone.domain.current_kib) != Direction::none ||
+            zone.pressure.last_ms < at_rest_since_ms + kAtRestMs) {
             return;
         }
         const std::uint64_t current = zone.domain.current_kib;
@@ -222,6 +264,8 @@ struct Zones::Watched {
     Zone zone;
     bool classified = false;
     bool unmeasured = false;
+    std::uint64_t measured_at_kib = 0;
+    std::int64_t at_rest_since_ms = 0;
     Flood flood{kReportBurst, kReportsPerS};
     std::unique_ptr<Loop::Timer> flood_timer;
     std::vector<Store::WatchHandle> watches;
@@ -234,6 +278,18 @@ Zones::Zones(Loop& loop, Store& store, Toolstack& toolstack, Mediator& mediator)
     : loop_(loop), store_(store), toolstack_(toolstack), mediator_(mediator) {}
 
 Zones::~Zones() = default;
+
+Expected<void> Zones::listen() {
+    // Neither says which domain it is about: each means, list them all again.
+    for (const char* special : {"@introduceDomain", "@releaseDomain"}) {
+        auto watch = store_.watch(special, [this] { mediator_.zones_changed(); });
+        if (!watch) {
+            return tl::unexpected(watch.error());
+        }
+        watches_.push_back(std::move(*watch));
+    }
+    return {};
+}
 
 void Zones::sync(const std::vector<xenpack_domain>& domains) {
     for (auto it = zones_.begin(); it != zones_.end();) {
@@ -276,11 +332,7 @@ void Zones::add(const xenpack_domain& domain) {
         classify(*watched);
         mediator_.zone_found(watched->zone);
     }
-    if (watched->zone.target_kib) {
-        watched->zone.progress = advance(watched->zone.progress, *watched->zone.target_kib,
-                                         domain.current_kib, Loop::now_ms());
-        watched->measure_overhead();
-    }
+    watched->follow();
 }
 
 void Zones::classify(Watched& watched) {

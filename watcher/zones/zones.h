@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "watcher/store/store.h"
 #include "watcher/zones/zone.h"
 
 namespace xenpack {
 
 class Loop;
-class Store;
 
 // Reports listened to from one zone: so many at once, and so many a second in the long run. A zone
 // over that is not listened to for a while, which doubles each time it goes on.
@@ -36,12 +36,15 @@ class Zones {
         // For the journal: a zone appeared, went, or has or has lost a fault. A sentence.
         virtual void zone_found(const Zone& zone) = 0;
         virtual void zone_gone(const Zone& zone) = 0;
-        virtual void zone_fault(const Zone& zone, const std::string& sentence) = 0;
+        virtual void zone_fault(Zone& zone, const std::string& sentence) = 0;
         [[nodiscard]] virtual ZoneConfig config_for(const std::string& name) = 0;
     };
 
     Zones(Loop& loop, Store& store, Toolstack& toolstack, Mediator& mediator);
     ~Zones();
+
+    // Has the store tell when domains come and go; until then only looking does.
+    [[nodiscard]] Expected<void> listen();
 
     // Takes over a fresh list of all domains: new ones are watched, gone ones forgotten.
     void sync(const std::vector<xenpack_domain>& domains);
@@ -69,6 +72,7 @@ class Zones {
     Store& store_;
     Toolstack& toolstack_;
     Mediator& mediator_;
+    std::vector<Store::WatchHandle> watches_;
     std::map<ZoneKey, std::unique_ptr<Watched>> zones_;
     Dom0 dom0_;
     std::unique_ptr<Watched> dom0_watched_;

@@ -16,6 +16,10 @@ for zone in web db batch; do check "$zone is up" zone_up "$zone"; done
 note "free in Xen: $(xen_free_mib) MiB; three ceilings of 768 MiB"
 check "the ceilings are more than there is" is "$(($(xen_free_mib) + 3 * 320))" -lt $((3 * 768 - 700))
 for zone in web db batch; do
+    # Nobody has asked for status since: the daemon has noticed by itself.
+    check "$zone was noticed" eventually 20 daemon_said "^xenpackd: $zone \([0-9]+\): found: managed"
+done
+for zone in web db batch; do
     check "$zone reports and is steady" eventually 30 state_is "$zone" "steady shrinking growing"
 done
 
@@ -40,5 +44,7 @@ turn batch
 check "no ghosts in xenstore" no_ghosts
 check "each change has its reason in the log" daemon_said 'grow [0-9]+ -> [0-9]+ MiB: (uses|stalls)'
 check "and so has each gift" daemon_said 'shrink [0-9]+ -> [0-9]+ MiB: needs only'
-check "xl sees what the daemon set" xl list
+for zone in web db batch; do
+    check "$zone's target in xenstore is the one in status" is "$(zone_target_kib "$zone")" -eq "$(field "$zone" target_kib)"
+done
 check "the daemon ends when told" daemon_stop

@@ -85,9 +85,15 @@ check "its agent speaks" zone_do other store data/meminfo_total 240000
 check "all of it" zone_do other store data/meminfo_free 10000
 check "it is heard" eventually 10 field_is other agent xen-guest-agent
 check "and grown by what it says" eventually 20 holds other -ge 290
+check "its agent turns to garbage" zone_do other store data/meminfo_free -1
+check "which is named" eventually 10 named other "cannot be read: data/meminfo_free"
+check "so is more free than there is" zone_do other store data/meminfo_free 240001
+check "that is named too" eventually 10 named other "240001 KiB is not between"
 other_domid=$(zone_domid other)
 xenstore-write "/local/domain/$other_domid/memory/meminfo" 300000
 check "Qubes' key is heard before it" eventually 10 field_is other agent qubes
+xenstore-write "/local/domain/$other_domid/memory/meminfo" "$long"
+check "and named when it is garbage" eventually 10 named other "cannot be read: memory/meminfo"
 check "a zone without PSI is created" zone_create nopsi memory=256 maxmem=512 xenpack.psi=off xenpack.heartbeat=5
 check "and up" zone_up nopsi
 check "it reports without" eventually 30 state_is nopsi "steady growing shrinking"

@@ -63,6 +63,12 @@ xenstore-write "/local/domain/$second/data/xenpack/report" "1 why=low n=9000 up=
 check "and left alone, whatever it reports" unchanged_for 2 "$second"
 xl unpause a
 check "unpaused, it is taken up again" eventually 30 state_is a "steady growing shrinking waiting"
+check "it is told to grow" xenpack set a --pin 480M
+xl pause a
+check "paused on its way, it is not told anything else" unchanged_for 8 "$second"
+xl unpause a
+check "unpaused, it goes on" eventually 30 holds a -ge 475
+check "it is let go again" xenpack set a --auto
 
 # ---- Two of one name, one after the other
 xl destroy a
