@@ -327,17 +327,19 @@ void Watcher::settle(Zone& zone, std::int64_t now_ms) {
 std::uint64_t Watcher::keep_dom0(const HostView& host, std::int64_t now_ms) {
     const auto& dom0 = zones_->dom0();
     const std::uint64_t held = dom0.domain.current_kib;
-    const bool low = held + kReachedWithinKib < config_.dom0_floor_kib &&
-                     dom0.target_kib.value_or(0) < config_.dom0_floor_kib;
+    // Its target tells where it will be, before it is there.
+    const std::uint64_t aims_at = dom0.target_kib.value_or(held);
+    const bool low = aims_at + kReachedWithinKib < config_.dom0_floor_kib;
     if (!low || (dom0_tried_ms_ != 0 && now_ms - dom0_tried_ms_ < kDom0EveryMs)) {
         return 0;
     }
     dom0_tried_ms_ = now_ms;
-    const std::uint64_t missing = config_.dom0_floor_kib - held;
-    Decision decision{DecisionKind::host, "", 0, "", held, config_.dom0_floor_kib, ""};
+    const std::uint64_t missing = config_.dom0_floor_kib - std::min(held, config_.dom0_floor_kib);
+    Decision decision{DecisionKind::host, "", 0, "", aims_at, config_.dom0_floor_kib, ""};
     Uuid uuid{};
     std::ranges::copy(dom0.domain.uuid, uuid.begin());
     std::uint64_t promised_kib = 0;
+    bool raised = false;
     if (missing + host.promised_kib > host.free_kib) {
         decision.reason =
             fmt::format("dom0 is under its floor, and only {} MiB are free", host.free_kib / 1024);
@@ -345,12 +347,17 @@ std::uint64_t Watcher::keep_dom0(const HostView& host, std::int64_t now_ms) {
                                                        std::numeric_limits<std::uint64_t>::max(),
                                                        false, XENPACK_TARGET_LIBXL);
                set) {
-        decision.reason = "dom0 was under its floor";
+        decision.reason = "dom0 was told to go under its floor";
         promised_kib = missing;
+        raised = true;
     } else {
         decision.reason = "dom0 is under its floor and cannot grow: " + set.error().what;
     }
-    publish(decision);
+    // A failure that repeats itself is said once.
+    if (raised || decision.reason != dom0_reason_) {
+        publish(decision);
+    }
+    dom0_reason_ = decision.reason;
     return promised_kib;
 }
 

@@ -90,6 +90,7 @@ class Watcher final : public Zones::Mediator, public Control::Mediator {
     xenpack_host host_{};
     std::uint64_t spendable_kib_ = 0;
     std::int64_t dom0_tried_ms_ = 0;
+    std::string dom0_reason_;
     std::string host_fault_;
 };
 

@@ -122,8 +122,8 @@ check "a good one is taken" xenpack reload
 # ---- dom0 keeps its floor
 dom0_mib() { is "$(($(zone_current_kib Domain-0) / 1024))" "$@"; }
 xl mem-set 0 560
-check "dom0, shrunk under its floor by someone, is raised again" eventually 20 daemon_said 'dom0 was under its floor'
-check "up to its floor" eventually 20 dom0_mib -ge 638
+check "dom0, told by someone to go under its floor, is told otherwise" eventually 20 daemon_said 'dom0 was told to go under its floor'
+check "and has its floor again" eventually 20 dom0_mib -ge 638
 
 # ---- Crash
 check "a zone that will crash is created" zone_create c memory=256 maxmem=512 xenpack.heartbeat=5 on_crash=destroy
