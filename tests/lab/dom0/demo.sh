@@ -8,6 +8,7 @@
 width=32 # characters that stand for a ceiling
 ceiling=768
 began=$(now_ms)
+exec 4>&1 # for what is to be seen at once, also from inside a check
 
 say() { printf '\n%s\n' "$*"; }
 
@@ -54,7 +55,7 @@ turn() {
     sed -n "$((shown + 1)),\$p" "$lab_daemon_log" | grep -E ': (grow|shrink) ' | cut -c1-150 | tail -n 8
     shown=$(wc -l <"$lab_daemon_log")
 }
-draw_until_ok() { draw_until "$1" '^work: ' >&2 && grep -q 'alloc ok' "$lab_state/answer"; }
+draw_until_ok() { draw_until "$1" '^work: ' >&4 && grep -q 'alloc ok' "$lab_state/answer"; }
 
 printf '[host]\nreserve = 160M\nemergency = 40M\n[zone]\nfloor = 160M\n' >/etc/xenpack/xenpack.conf
 say "dom0 is up. Starting xenpackd, then three zones of 320 MiB that may grow to $ceiling MiB each."
