@@ -42,7 +42,10 @@ bool parse(int argc, char** argv, Options& options, int& status) {
     CLI::App app{"Gives each Xen zone the memory it needs, out of what others leave unused.",
                  "xenpackd"};
     app.set_version_flag("--version", "xenpackd " XENPACK_VERSION);
-    app.add_option("--config", options.config_path, "configuration file")->capture_default_str();
+    app.add_option("--config", options.config_path, "configuration file")
+        ->type_name("FILE")
+        ->capture_default_str();
+    app.footer("See xenpackd(8), also for the exit status, and xenpack.conf(5).");
     app.add_flag("--check-config", options.check_config,
                  "read the configuration, say what is wrong with it, and exit");
     const std::map<std::string, LogLevel> levels{{"error", LogLevel::error},
@@ -187,7 +190,7 @@ int main(int argc, char** argv) {
     try {
         return xenpack::main_of(argc, argv);
     } catch (const std::exception& error) {
-        fmt::print(stderr, "xenpackd: {}\n", error.what());
+        (void)std::fprintf(stderr, "xenpackd: %s\n", error.what());
         return EX_SOFTWARE;
     }
 }

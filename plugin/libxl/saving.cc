@@ -34,12 +34,16 @@ struct CloseDirectory {
     void operator()(DIR* directory) const noexcept { closedir(directory); }
 };
 
-// What could be read of a small file of /proc; empty where the process has just ended.
-std::string_view read_proc(int directory, const std::string& path, char* buffer,
-                           std::size_t size) noexcept {
+// What could be read of a small file of /proc; empty where the process has just ended. Any other
+// failure is one: what cannot be looked at may be being saved.
+Expected<std::string_view> read_proc(int directory, const std::string& path, char* buffer,
+                                     std::size_t size) {
     const int fd = openat(directory, path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        return {};
+        if (errno == ENOENT || errno == ESRCH) {
+            return std::string_view();
+        }
+        return fail_with(errno, "cannot read {} of /proc: {}", path, std::strerror(errno));
     }
     const ssize_t n = read(fd, buffer, size);
     close(fd);
@@ -89,7 +93,7 @@ Expected<void> SaveHelpers::look() {
     if (!directory) {
         return fail_with(errno, "cannot list the processes in {}: {}", proc_, std::strerror(errno));
     }
-    domids_.clear();
+    std::vector<std::uint32_t> found;
     std::array<char, kCommandLineBytes> buffer{};
     const int fd = dirfd(directory.get());
     while (const dirent* entry = readdir(directory.get())) {
@@ -97,14 +101,22 @@ Expected<void> SaveHelpers::look() {
             continue;
         }
         const std::string pid = entry->d_name;
-        if (read_proc(fd, pid + "/comm", buffer.data(), buffer.size()) != kHelperComm) {
+        const auto comm = read_proc(fd, pid + "/comm", buffer.data(), buffer.size());
+        if (!comm) {
+            return tl::unexpected(comm.error());
+        }
+        if (*comm != kHelperComm) {
             continue;
         }
-        if (const auto domid =
-                domid_of(read_proc(fd, pid + "/cmdline", buffer.data(), buffer.size()))) {
-            domids_.push_back(*domid);
+        const auto command = read_proc(fd, pid + "/cmdline", buffer.data(), buffer.size());
+        if (!command) {
+            return tl::unexpected(command.error());
+        }
+        if (const auto domid = domid_of(*command)) {
+            found.push_back(*domid);
         }
     }
+    domids_ = std::move(found);
     return {};
 }
 

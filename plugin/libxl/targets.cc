@@ -175,7 +175,9 @@ Expected<void> Targets::publish(const TargetRequest& request, const Plan& plan) 
                          request.id.domid, guard, vm);
     }
     if (r < 0) {
-        return fail_with(-r, "cannot write {}: {}", target_path, std::strerror(-r));
+        // The store's EBUSY (others kept changing it) is not a domain that is being saved.
+        return fail_with(r == -EBUSY ? EIO : -r, "cannot write {}: {}", target_path,
+                         std::strerror(-r));
     }
     return {};
 }

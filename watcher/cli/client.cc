@@ -112,8 +112,8 @@ Result<json> exchange(CURL* easy, const std::string& socket_path) {
         return tl::unexpected<Failure>(refused(status, body));
     }
     json answer = json::parse(body, nullptr, false);
-    if (answer.is_discarded()) {
-        return fail_as(ExitStatus::failed, "xenpackd's answer is not JSON");
+    if (!answer.is_object()) {
+        return fail_as(ExitStatus::failed, "xenpackd's answer is not a JSON object");
     }
     return answer;
 }

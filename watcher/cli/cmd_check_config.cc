@@ -60,7 +60,9 @@ class CheckConfigCommand final : public Command {
         }
         if (!config) {
             return fail_as(status_of(config.error()),
-                           fmt::format("bad configuration\n{}", config.error().what));
+                           config.error().code == 0
+                               ? fmt::format("bad configuration\n{}", config.error().what)
+                               : config.error().what);
         }
         return common.json ? Result<void>{} : print(file_ + ": good\n");
     }

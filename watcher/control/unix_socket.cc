@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Makes the daemon's socket. Two daemons started at once are told apart by a lock on the socket's
-// directory, held while one looks, removes and binds. Called by Control only.
+// Makes the daemon's socket. Two daemons started at once are told apart by a lock on a file beside
+// it that only root can open, held while one looks, removes and binds. Called by Control only.
 #include "watcher/control/unix_socket.h"
 
 #include <fcntl.h>
@@ -90,21 +90,23 @@ Expected<void> clear_path(const std::string& path) {
     return {};
 }
 
-// Opens the directory of `path`, which it makes if it is missing, and locks it.
-Expected<int> lock_directory(const std::string& path) {
+// Makes the directory of `path` if it is missing, and opens and locks PATH.lock in it. (Whoever can
+// open a directory can hold a lock on it; this file is for its owner alone.)
+Expected<int> lock_beside(const std::string& path) {
     const std::size_t slash = path.rfind('/');
     const std::string directory = slash == 0 ? "/" : path.substr(0, slash);
     // The umask cannot take bits from 0755 here that anybody but root needs.
     if (mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) {
         return fail_errno("make directory", directory);
     }
-    Descriptor fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const std::string file = path + ".lock";
+    Descriptor fd(open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (fd.get() < 0) {
-        return fail_errno("open directory", directory);
+        return fail_errno("open", file);
     }
     while (flock(fd.get(), LOCK_EX) != 0) {
         if (errno != EINTR) {
-            return fail_errno("lock directory", directory);
+            return fail_errno("lock", file);
         }
     }
     return fd.release();
@@ -118,7 +120,7 @@ Expected<std::unique_ptr<UnixSocket>> UnixSocket::listen(const std::string& path
         return fail_with(EINVAL, "socket '{}' is not an absolute path of at most {} bytes", path,
                          sizeof address.sun_path - 1);
     }
-    const auto locked = lock_directory(path);
+    const auto locked = lock_beside(path);
     if (!locked) {
         return tl::unexpected<Error>(locked.error());
     }

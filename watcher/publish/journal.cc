@@ -79,8 +79,10 @@ void send_to_journald([[maybe_unused]] const std::vector<std::string>& fields) {
 #endif
 }
 
+// A full disk or a reader that has gone must not end the daemon: the line is lost, nothing else.
 void send_to_stderr(std::string_view text) {
-    fmt::print(stderr, "xenpackd: {}\n", text);
+    const std::string line = fmt::format("xenpackd: {}\n", text);
+    (void)std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 std::vector<std::string> fields_of(const Decision& d, const std::string& line) {

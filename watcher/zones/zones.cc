@@ -59,7 +59,11 @@ struct Zones::Watched {
 
     Store::WatchHandle watch(std::string_view below, void (Watched::*handler)()) {
         auto handle = owner.store_.watch(path(below), [this, handler] { (this->*handler)(); });
-        return handle ? std::move(*handle) : nullptr;
+        if (!handle) {
+            owner.mediator_.zone_fault(zone, handle.error().what);
+            return nullptr;
+        }
+        return std::move(*handle);
     }
 
     void watch_basics() {
@@ -330,7 +334,9 @@ void Zones::add(const xenpack_domain& domain) {
     if (!watched->classified && (domain.flags & XENPACK_DOMAIN_NEVER_RAN) == 0) {
         watched->classified = true;
         classify(*watched);
-        mediator_.zone_found(watched->zone);
+        if (watched->classified) {
+            mediator_.zone_found(watched->zone);
+        }
     }
     watched->follow();
 }
@@ -341,6 +347,10 @@ void Zones::classify(Watched& watched) {
         const auto created = toolstack_.domain_config(zone.key.domid, zone.key.uuid);
         if (created) {
             zone.created_with = *created;
+        } else if (created.error().code != ENODATA) {
+            watched.classified = false;  // not an answer: asked again at the next look
+            zone.unmanaged_why = created.error().what;
+            return;
         }
     }
     zone.config = mediator_.config_for(zone.name);
@@ -356,7 +366,7 @@ void Zones::classify(Watched& watched) {
     } else {
         zone.unmanaged_why =
             "its maxmem is not above its memory, and the configuration does not "
-            "name it";
+            "say manage = yes";
     }
     if (zone.managed && !watched.listening()) {
         watched.listen();

@@ -27,6 +27,9 @@ at_rest() {
     is "${apart#-}" -le 1024
 }
 
+# told_the_same NAME: the target in xenstore is the one in status.
+told_the_same() { is "$(zone_target_kib "$1")" -eq "$(field "$1" target_kib)"; }
+
 # named NAME TEXT: status says what is wrong with that zone.
 named() { status_line "$1" | grep -q "$2" || { status_line "$1" && return 1; }; }
 
