@@ -5,9 +5,12 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -125,6 +128,21 @@ TEST_F(FakeCgroup, AKilledReporterLeavesNoLimit) {
     EXPECT_EQ(high(), "max\n");
     ::close(ready[0]);
     ::close(ready[1]);
+}
+
+TEST_F(FakeCgroup, ALimitLeftByAReporterKilledWithItsGuardianIsNotTakenForTheOwners) {
+    const std::string before = "max\n";
+    if (::setxattr(group_.c_str(), "trusted.xenpack.memory.high", before.data(), before.size(),
+                   0) != 0) {
+        GTEST_SKIP() << "no trusted attributes here: " << std::strerror(errno);
+    }
+    write("memory.high", "4096\n");
+    {
+        const auto files = BrakeFiles::open(group_, kElsewhere);
+        ASSERT_TRUE(files);
+        EXPECT_FALSE(files->own_limit_kib());
+    }
+    EXPECT_EQ(::getxattr(group_.c_str(), "trusted.xenpack.memory.high", nullptr, 0), -1);
 }
 
 TEST_F(FakeCgroup, TheReporterRefusesToBrakeItself) {

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,8 +60,13 @@ std::string_view own_v2_path(std::string_view own_cgroup) {
     return own_cgroup.substr(0, own_cgroup.find('\n'));
 }
 
+// Where the limit before the brake is kept while the brake is on: at the cgroup itself, so that it
+// lives as long as the limit does, whoever is killed. (cgroup v2 has extended attributes.)
+constexpr char kOwnLimitAttribute[] = "trusted.xenpack.memory.high";
+
 // Runs in the forked process. Only system calls: it must work with no memory left.
-[[noreturn]] void guard(int pipe, int high, const std::string& own_limit) {
+[[noreturn]] void guard(int pipe, int high, const std::string& own_limit,
+                        const std::string& directory) {
     for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) {
         ::signal(number, SIG_IGN);
     }
@@ -73,6 +79,9 @@ std::string_view own_v2_path(std::string_view own_cgroup) {
     // A byte dismisses; the pipe's end means that the reporter is gone.
     if (r == 0) {
         r = ::pwrite(high, own_limit.data(), own_limit.size(), 0);
+        if (r >= 0) {
+            ::removexattr(directory.c_str(), kOwnLimitAttribute);
+        }
     }
     ::_exit(r < 0 ? 1 : 0);
 }
@@ -83,11 +92,15 @@ bool is_within(std::string_view own, std::string_view group) {
     return group == "/" || own == group || (own.starts_with(group) && own[group.size()] == '/');
 }
 
-BrakeFiles::BrakeFiles(TextFile high, TextFile current, TextFile events)
-    : high_(std::move(high)), current_(std::move(current)), events_(std::move(events)) {}
+BrakeFiles::BrakeFiles(std::string directory, TextFile high, TextFile current, TextFile events)
+    : directory_(std::move(directory)),
+      high_(std::move(high)),
+      current_(std::move(current)),
+      events_(std::move(events)) {}
 
 BrakeFiles::BrakeFiles(BrakeFiles&& other) noexcept
-    : high_(std::move(other.high_)),
+    : directory_(std::move(other.directory_)),
+      high_(std::move(other.high_)),
       current_(std::move(other.current_)),
       events_(std::move(other.events_)),
       own_limit_(std::move(other.own_limit_)),
@@ -98,6 +111,7 @@ BrakeFiles::BrakeFiles(BrakeFiles&& other) noexcept
 BrakeFiles::~BrakeFiles() {
     if (guardian_ > 0 && set_limit(std::nullopt)) {
         dismiss_guardian();
+        ::removexattr(directory_.c_str(), kOwnLimitAttribute);
     }
 }
 
@@ -125,7 +139,7 @@ Expected<BrakeFiles> BrakeFiles::open(const std::string& directory, std::string_
             return tl::unexpected(file->error().during("--brake"));
         }
     }
-    BrakeFiles files(std::move(*high), std::move(*current), std::move(*events));
+    BrakeFiles files(directory, std::move(*high), std::move(*current), std::move(*events));
     auto ready = files.remember_own_limit();
     if (ready) {
         ready = files.start_guardian();
@@ -183,6 +197,17 @@ Expected<void> BrakeFiles::remember_own_limit() {
         return tl::unexpected(text.error());
     }
     own_limit_ = *text;
+    // One that is kept already is of a reporter that was killed together with its guardian: what
+    // stands in memory.high is that one's, not the owner's.
+    std::array<char, 64> kept{};
+    const ssize_t n = ::getxattr(directory_.c_str(), kOwnLimitAttribute, kept.data(), kept.size());
+    const std::string_view before(kept.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
+    if (before.starts_with("max") || parse_single(before)) {
+        own_limit_ = before;
+    }
+    // Where it cannot be kept the guardian alone puts it back.
+    (void)::setxattr(directory_.c_str(), kOwnLimitAttribute, own_limit_.data(), own_limit_.size(),
+                     0);
     return {};
 }
 
@@ -197,7 +222,7 @@ Expected<void> BrakeFiles::start_guardian() {
     guardian_ = ::fork();
     if (guardian_ == 0) {
         ::close(writing.get());
-        guard(reading.get(), high_.fd(), own_limit_);
+        guard(reading.get(), high_.fd(), own_limit_, directory_);
     }
     if (guardian_ < 0) {
         const int code = errno;

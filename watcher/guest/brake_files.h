@@ -50,11 +50,12 @@ class BrakeFiles {
     [[nodiscard]] int events_fd() const { return events_.fd(); }
 
   private:
-    BrakeFiles(TextFile high, TextFile current, TextFile events);
+    BrakeFiles(std::string directory, TextFile high, TextFile current, TextFile events);
     [[nodiscard]] Expected<void> remember_own_limit();
     [[nodiscard]] Expected<void> start_guardian();
     void dismiss_guardian();
 
+    std::string directory_;
     TextFile high_;
     TextFile current_;
     TextFile events_;
