@@ -88,8 +88,7 @@ ZoneView view_of(const Zone& zone, std::int64_t now_ms) {
     view.may_shrink = view.may_change && !only_grow && towards == Direction::none &&
                       may_be_taken_from(zone.pressure, now_ms);
     if (zone.pressure.agent != Agent::none) {
-        const DemandRule rule{overhead_or_estimate_kib(zone),
-                              zone.config.headroom_percent.value_or(kDefaultHeadroomPercent)};
+        const DemandRule rule = demand_rule(zone);
         const Demand quick = quick_demand(zone.pressure, rule, now_ms);
         view.quick_need_kib = quick.need_kib;
         view.slow_need_kib = slow_demand(zone.pressure, rule, now_ms).need_kib;
@@ -164,7 +163,7 @@ void Watcher::look() {
     if (!learned) {
         if (host_fault_ != learned.error().what) {
             host_fault_ = learned.error().what;
-            publish({DecisionKind::host, "", 0, "", {}, {}, "cannot look at it: " + host_fault_});
+            publish(about_host(DecisionKind::host, "cannot look at it: " + host_fault_));
         }
         next_look_->start(kBusyMs);
         return;
@@ -260,13 +259,10 @@ bool Watcher::set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit) 
         zone.progress = advance(zone.progress, target_kib, zone.domain.current_kib, Loop::now_ms());
         return true;
     }
-    if (set.error().code == EBUSY) {
-        zone.busy_until_ms = Loop::now_ms() + kBusyMs;
-    } else if (set.error().code == ESRCH) {
-        zone.busy_until_ms = Loop::now_ms() + kBusyMs;  // it is gone, or on its way
-        look_soon();
-    } else {
-        zone.busy_until_ms = Loop::now_ms() + kBusyMs;
+    zone.busy_until_ms = Loop::now_ms() + kBusyMs;
+    if (set.error().code == ESRCH) {
+        look_soon();  // it is gone, or on its way
+    } else if (set.error().code != EBUSY) {
         zone_fault(zone, fmt::format("its target cannot be set to {} MiB: {}", target_kib / 1024,
                                      set.error().what));
     }
@@ -316,10 +312,11 @@ void Watcher::settle(Zone& zone, std::int64_t now_ms) {
         return;
     }
     const auto set = toolstack_->set_limit(zone.key.domid, zone.key.uuid, limit);
-    if (!set) {
-        zone.busy_until_ms = now_ms + kBusyMs;
+    if (set) {
+        return;
     }
-    if (!set && set.error().code != ESRCH && set.error().code != EBUSY) {
+    zone.busy_until_ms = now_ms + kBusyMs;
+    if (set.error().code != ESRCH && set.error().code != EBUSY) {
         zone_fault(zone, "its limit cannot be set: " + set.error().what);
     }
 }
@@ -335,7 +332,9 @@ std::uint64_t Watcher::keep_dom0(const HostView& host, std::int64_t now_ms) {
     }
     dom0_tried_ms_ = now_ms;
     const std::uint64_t missing = config_.dom0_floor_kib - std::min(held, config_.dom0_floor_kib);
-    Decision decision{DecisionKind::host, "", 0, "", aims_at, config_.dom0_floor_kib, ""};
+    Decision decision = about_host(DecisionKind::host, "");
+    decision.from_kib = aims_at;
+    decision.to_kib = config_.dom0_floor_kib;
     Uuid uuid{};
     std::ranges::copy(dom0.domain.uuid, uuid.begin());
     std::uint64_t promised_kib = 0;
@@ -366,20 +365,16 @@ void Watcher::note_host(const Plan& decided, std::int64_t now_ms) {
     host_state_ = decided.state;
     if (decided.state == HostState::shortage) {
         if (!shortage_said_) {
-            publish({DecisionKind::host,
-                     "",
-                     0,
-                     "",
-                     {},
-                     {},
-                     fmt::format("zones wait for {} MiB more than the {} MiB that are free to give",
-                                 decided.waiting_kib / 1024, decided.spendable_kib / 1024)});
+            publish(about_host(
+                DecisionKind::host,
+                fmt::format("zones wait for {} MiB more than the {} MiB that are free to give",
+                            decided.waiting_kib / 1024, decided.spendable_kib / 1024)));
         }
         shortage_said_ = true;
         shortage_ms_ = now_ms;
     } else if (shortage_said_ && now_ms - shortage_ms_ >= kCalmAfterShortageMs) {
         shortage_said_ = false;
-        publish({DecisionKind::host, "", 0, "", {}, {}, "no zone waits for memory any more"});
+        publish(about_host(DecisionKind::host, "no zone waits for memory any more"));
     }
 }
 

@@ -26,8 +26,7 @@ json demand_json(const Zone& zone, std::int64_t now_ms) {
     if (zone.pressure.agent == Agent::none) {
         return nullptr;
     }
-    const DemandRule rule{overhead_or_estimate_kib(zone),
-                          zone.config.headroom_percent.value_or(kDefaultHeadroomPercent)};
+    const DemandRule rule = demand_rule(zone);
     return std::max(quick_demand(zone.pressure, rule, now_ms).need_kib,
                     slow_demand(zone.pressure, rule, now_ms).need_kib);
 }
@@ -206,20 +205,16 @@ Expected<json> Watcher::set_zone(const std::string& name, const json& settings) 
 Expected<void> Watcher::reload() {
     auto config = read_config_();
     if (!config) {
-        publish({DecisionKind::config,
-                 "",
-                 0,
-                 "",
-                 {},
-                 {},
-                 fmt::format("not reloaded, the last good one stays: {}", config.error().what)});
+        publish(about_host(
+            DecisionKind::config,
+            fmt::format("not reloaded, the last good one stays: {}", config.error().what)));
         return tl::unexpected(config.error());
     }
     if (config->toolstack != config_.toolstack || config->socket_path != config_.socket_path) {
         return fail_with(EBUSY, "[daemon] cannot change while xenpackd runs; restart it");
     }
     config_ = std::move(*config);
-    publish({DecisionKind::config, "", 0, "", {}, {}, "reloaded"});
+    publish(about_host(DecisionKind::config, "reloaded"));
     zones_->reconfigure();
     return {};
 }

@@ -25,7 +25,7 @@ TEST(Decision, ANameCannotForgeALine) {
 }
 
 TEST(Decision, AboutTheHostNamesNoZone) {
-    EXPECT_EQ(to_line({DecisionKind::config, "", 0, "", {}, {}, "reloaded"}), "config: reloaded");
+    EXPECT_EQ(to_line(about_host(DecisionKind::config, "reloaded")), "config: reloaded");
 }
 
 TEST(Decision, AsJsonHasTheTimeInUtc) {
@@ -39,7 +39,7 @@ TEST(Decision, AsJsonHasTheTimeInUtc) {
 }
 
 TEST(Decision, AsJsonLeavesOutWhatDoesNotApply) {
-    const auto json = to_json({DecisionKind::config, "", 0, "", {}, {}, "reloaded"});
+    const auto json = to_json(about_host(DecisionKind::config, "reloaded"));
     EXPECT_FALSE(json.contains("zone"));
     EXPECT_FALSE(json.contains("from_kib"));
 }

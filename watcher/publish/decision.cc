@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace xenpack {
 namespace {
@@ -29,6 +30,13 @@ std::string now_utc() {
 }
 
 }  // namespace
+
+Decision about_host(DecisionKind kind, std::string reason) {
+    Decision decision;
+    decision.kind = kind;
+    decision.reason = std::move(reason);
+    return decision;
+}
 
 std::string_view name_of(DecisionKind kind) {
     switch (kind) {

@@ -23,6 +23,9 @@ struct Decision {
     std::string reason;  // one sentence
 };
 
+// One that is about no zone.
+[[nodiscard]] Decision about_host(DecisionKind kind, std::string reason);
+
 [[nodiscard]] std::string_view name_of(DecisionKind kind);
 
 // "web (3): grow 256 -> 512 MiB: uses 300 MiB, needs 375 MiB with headroom"

@@ -164,12 +164,11 @@ std::vector<std::string> faults(const Zone& zone, std::int64_t now_ms) {
     return list;
 }
 
-std::uint64_t overhead_or_estimate_kib(const Zone& zone) {
-    if (zone.overhead_kib) {
-        return *zone.overhead_kib;
-    }
+DemandRule demand_rule(const Zone& zone) {
     // A Linux kernel's page descriptors cost 1/64 of the most it can have; its image some 16 MiB.
-    return zone.static_max_kib.value_or(0) / 64 + 16 * 1024;
+    const std::uint64_t estimate_kib = zone.static_max_kib.value_or(0) / 64 + 16 * 1024;
+    return {zone.overhead_kib.value_or(estimate_kib),
+            zone.config.headroom_percent.value_or(kDefaultHeadroomPercent)};
 }
 
 }  // namespace xenpack

@@ -98,7 +98,8 @@ struct Zone {
 // Sentences on what is wrong with it, for status.
 [[nodiscard]] std::vector<std::string> faults(const Zone& zone, std::int64_t now_ms);
 
-// Pages it holds that its kernel does not manage: measured when it was at rest, else estimated.
-[[nodiscard]] std::uint64_t overhead_or_estimate_kib(const Zone& zone);
+// How its samples become demand: its headroom, and the pages it holds that its kernel does not
+// manage, measured when it was at rest, else estimated.
+[[nodiscard]] DemandRule demand_rule(const Zone& zone);
 
 }  // namespace xenpack

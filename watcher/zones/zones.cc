@@ -238,14 +238,13 @@ struct Zones::Watched {
         const std::int64_t now_ms = Loop::now_ms();
         const std::uint64_t current = zone.domain.current_kib;
         const bool was_at_rest =
-            direction(zone.progress, measured_at_kib) == Direction::none &&
-            std::max(current, measured_at_kib) - std::min(current, measured_at_kib) <=
-                kReachedWithinKib;
+            direction(zone.progress, at_rest_kib) == Direction::none &&
+            std::max(current, at_rest_kib) - std::min(current, at_rest_kib) <= kReachedWithinKib;
         zone.progress = (zone.domain.flags & kStill) != 0
                             ? restarted(zone.progress, *zone.target_kib, current, now_ms)
                             : advance(zone.progress, *zone.target_kib, current, now_ms);
         if (!was_at_rest || direction(zone.progress, current) != Direction::none) {
-            measured_at_kib = current;
+            at_rest_kib = current;
             at_rest_since_ms = now_ms;
         }
         measure_overhead();
@@ -268,7 +267,7 @@ struct Zones::Watched {
     Zone zone;
     bool classified = false;
     bool unmeasured = false;
-    std::uint64_t measured_at_kib = 0;
+    std::uint64_t at_rest_kib = 0;
     std::int64_t at_rest_since_ms = 0;
     Flood flood{kReportBurst, kReportsPerS};
     std::unique_ptr<Loop::Timer> flood_timer;
