@@ -30,7 +30,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct or a promise below changes. A plugin of another number is refused. */
-#define XENPACK_TOOLSTACK_VERSION 1u
+#define XENPACK_TOOLSTACK_VERSION 2u
 #define XENPACK_TOOLSTACK_SYMBOL "xenpack_toolstack"
 
 /* Exit status of a program whose plugin does not fit this hypervisor (EX_CONFIG of sysexits.h). */
@@ -144,6 +144,26 @@ struct xenpack_domain_config {
     uint64_t max_memory_kib; /* xl.cfg maxmem=, or memory= where there is none */
 };
 
+/* What the start of a domain takes from the host's free memory, from first to last. */
+struct xenpack_start_cost {
+    uint64_t memory_kib;   /* its pages at start */
+    uint64_t overhead_kib; /* beside them: paging pool (by its ceiling), build, Xen's own records */
+    uint8_t uuid[16];      /* zero where the configuration names none */
+};
+
+/*
+ * A store that comes with the host: a simulated one has no xenstored. As struct xenpack_store_ops,
+ * and with watches as xenstore has them: `changed` is called in the loop, soon after the watch is
+ * set and after each write or removal at or below `path`; "@introduceDomain" and "@releaseDomain"
+ * are watched like paths. A watch may be ended inside `changed`; no call comes after that.
+ */
+struct xenpack_own_store {
+    struct xenpack_store_ops ops;
+    int (*watch)(void *store, const char *path, void (*changed)(void *arg), void *arg,
+                 void **handle_r);
+    void (*unwatch)(void *store, void *handle);
+};
+
 enum xenpack_target_way {
     /*
      * A few hypercalls and one guarded transaction, taking no lock and never blocking on another
@@ -198,6 +218,21 @@ struct xenpack_toolstack_ops {
     /* Lowers (or raises) only the limit in Xen to limit_kib, libxl's constant added by the plugin. */
     int (*set_limit)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16],
                      uint64_t limit_kib);
+    /*
+     * What a domain of this configuration, as `xl create --dryrun` prints it (libxl's JSON), would
+     * cost. -EINVAL where the text is no such configuration. NULL: this plugin cannot tell.
+     */
+    int (*start_cost)(struct xenpack_toolstack *ts, const char *config_json,
+                      struct xenpack_start_cost *cost_r);
+
+    /*
+     * NULL: the host's store is xenstored's. Else called before open(), once; the store lives until
+     * close_store(), which comes after close(), and is given back in xenpack_watcher_ops.
+     */
+    int (*open_store)(const struct xenpack_loop_ops *loop_ops, void *loop,
+                      const struct xenpack_own_store **ops_r, void **store_r, char *error,
+                      size_t size);
+    void (*close_store)(void *store);
 };
 
 /* The one exported symbol. The table is static and lives as long as the object is loaded. */

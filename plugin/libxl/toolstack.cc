@@ -211,6 +211,9 @@ constexpr xenpack_toolstack_ops kTable{
     table_domain_config,
     table_set_target,
     table_set_limit,
+    nullptr,
+    nullptr,
+    nullptr,
 };
 
 }  // namespace

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// BalloonDriver: Linux' drivers/xen/balloon.c as seen from outside: it moves towards its target in
+// batches, backs off when it cannot, gives up after a while, and then sleeps for an hour unless the
+// target changes. Called by Host. Pure.
+#pragma once
+
+#include <cstdint>
+
+namespace xenpack::sim {
+
+// Figures of Linux 6.1: 512 pages a batch, delay 1 s doubled to at most 32, 4 retries, 3600 s.
+struct BalloonConfig {
+    std::uint64_t kib_per_s = 1024 * 1024;  // how quickly it moves while it can
+    bool dead = false;                      // never follows its target
+    std::int64_t offset_kib = 0;            // settles this far from its target
+    std::int64_t boot_ms = 2'000;           // nothing follows a target before the driver is up
+};
+
+class BalloonDriver {
+  public:
+    explicit BalloonDriver(const BalloonConfig& config) : config_(config) {}
+
+    // The change of current_kib in this step. Shrinks by at most `can_give_kib` (what the guest can
+    // spare), grows by at most `may_take_kib` (free in Xen, and under the domain's limit).
+    [[nodiscard]] std::int64_t step(std::int64_t now_ms, std::int64_t dt_ms,
+                                    std::uint64_t current_kib, std::uint64_t target_kib,
+                                    std::uint64_t can_give_kib, std::uint64_t may_take_kib);
+    [[nodiscard]] bool asleep(std::int64_t now_ms) const { return now_ms < sleeps_until_ms_; }
+
+  private:
+    BalloonConfig config_;
+    std::uint64_t last_target_kib_ = 0;
+    std::int64_t sleeps_until_ms_ = 0;
+    std::int64_t delay_ms_ = 0;
+    unsigned failures_ = 0;
+};
+
+}  // namespace xenpack::sim
