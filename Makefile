@@ -95,8 +95,11 @@ fuzz_sanitize := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 # ---- sources ------------------------------------------------------------------------------------
 
 program_mains := $(shell grep -lE '^int main\b' watcher/*.cc watcher/*/*.cc 2>/dev/null)
+# The simulated host's model, which experiments use without the plugin that speaks for it.
+sim_src := $(filter-out plugin/sim/toolstack.cc plugin/sim/store.cc plugin/sim/plugin%.cc, \
+    $(wildcard plugin/sim/*.cc))
 rooms_src := $(filter-out $(program_mains) watcher/cli/% watcher/guest/%, \
-    $(wildcard watcher/*.cc watcher/*/*.cc))
+    $(wildcard watcher/*.cc watcher/*/*.cc)) $(sim_src)
 cli_src := $(wildcard watcher/cli/*.cc)
 guest_src := $(wildcard watcher/guest/*.cc) watcher/pressure/report.cc
 plugin_src := $(wildcard plugin/libxl/*.cc)

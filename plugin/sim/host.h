@@ -2,6 +2,9 @@
 // Host: a simulated Xen host: its memory, its domains, and each domain's balloon driver with the
 // habits of Linux'. Stepped in virtual time by an experiment (watcher/simulate), or by the plugin
 // in real time. Deterministic: the same calls give the same host.
+//
+// Promised after every call: free + xen + dom0 + the sum of current and overhead of all domains is
+// the total; no current is over the host's or the domain's most.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +24,9 @@ struct HostConfig {
 
 struct DomainConfig {
     std::uint64_t memory_kib = 0;      // xl.cfg memory=
-    std::uint64_t max_memory_kib = 0;  // xl.cfg maxmem=
+    std::uint64_t max_memory_kib = 0;  // xl.cfg maxmem=; at least memory_kib is used
     unsigned vcpus = 1;
-    GuestConfig guest;
+    GuestConfig guest;  // its static_max_kib is set by the host
     BalloonConfig balloon;
 };
 
@@ -34,25 +37,36 @@ struct Domain {
     std::uint64_t target_kib = 0;    // memory/target
     std::uint64_t limit_kib = 0;     // set by max_mem: the most Xen lets it hold
     std::uint64_t overhead_kib = 0;  // paging pool and what Xen spends on it, not in current
-    bool paused = false;
+    bool paused = false;             // neither its guest nor its driver runs
     Guest guest;
     BalloonDriver balloon;
 };
 
+// libxl keeps the limit this much over the target (LIBXL_MAXMEM_CONSTANT).
+inline constexpr std::uint64_t kLimitSlackKib = 1024;
+
 class Host {
   public:
+    // Xen's and dom0's memory is cut to the total where it is over.
     explicit Host(const HostConfig& config);
 
-    // Takes its memory at once. Null where there is not enough, and then nothing was taken.
+    // Takes its memory at once. Null where there is not enough, and then nothing was taken. Domids
+    // ascend from 1 and are never used again. The pointer lives until destroy(). Sizes are cut to
+    // whole pages.
     [[nodiscard]] Domain* create(const DomainConfig& config, std::shared_ptr<const Trace> trace);
+    // Gives back all of its memory at once. Nothing where there is no such domain.
     void destroy(std::uint32_t domid);
     [[nodiscard]] Domain* find(std::uint32_t domid);
+    // In ascending domid.
     [[nodiscard]] const std::vector<std::unique_ptr<Domain>>& domains() const { return domains_; }
 
     // As XENPACK_TARGET_SHORT: limit, then target. With keep_limit the limit is not lowered.
     void set_target(Domain& domain, std::uint64_t target_kib, bool keep_limit);
+    // As set_limit() of a plugin: kLimitSlackKib is added. May go below what the domain holds:
+    // then it keeps that and gets no more.
     void set_limit(Domain& domain, std::uint64_t limit_kib);
 
+    // The driver of each domain moves, then its guest runs; in ascending domid.
     void step(std::int64_t dt_ms);
     [[nodiscard]] std::int64_t now_ms() const { return now_ms_; }
     [[nodiscard]] std::uint64_t free_kib() const { return free_kib_; }
@@ -63,6 +77,8 @@ class Host {
     [[nodiscard]] static std::uint64_t start_cost_kib(const DomainConfig& config);
 
   private:
+    void run_balloon(Domain& domain, std::int64_t dt_ms);
+
     HostConfig config_;
     std::vector<std::unique_ptr<Domain>> domains_;
     std::uint64_t free_kib_ = 0;
