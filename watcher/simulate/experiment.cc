@@ -135,20 +135,22 @@ class Run {
             return;
         }
         next_trace_ = setup_.traces[asked_ % setup_.traces.size()];
-        next_config_ = policy_.zone_config(next_trace_->peak_kib());
-        next_config_.guest.static_max_kib = next_config_.max_memory_kib;
-        next_config_.guest.swap_kib = setup_.swap_kib;
-        next_config_.guest.start_at_ms = quiet_start_ms(*next_trace_, random_());
-        next_config_.guest.idle_until_ms = kBootMs;
+        next_place_ms_ = quiet_start_ms(*next_trace_, random_());
         next_start_ms_ =
             host_.now_ms() + kStartGapMs + static_cast<std::int64_t>(random_() % kStartGapSpreadMs);
     }
 
     void try_start() {
         const std::int64_t now = host_.now_ms();
+        // Asked at each try: a policy may start a zone smaller where there is less.
+        sim::DomainConfig config = policy_.zone_config(next_trace_->peak_kib());
+        config.guest.static_max_kib = config.max_memory_kib;
+        config.guest.swap_kib = setup_.swap_kib;
+        config.guest.start_at_ms = next_place_ms_;
+        config.guest.idle_until_ms = kBootMs;
         sim::Domain* domain = nullptr;
-        if (policy_.make_room(host_, sim::Host::start_cost_kib(next_config_))) {
-            domain = host_.create(next_config_, next_trace_);
+        if (policy_.make_room(host_, sim::Host::start_cost_kib(config))) {
+            domain = host_.create(config, next_trace_);
         }
         if (domain != nullptr) {
             zones_.emplace_back().domain = domain;
@@ -256,7 +258,7 @@ class Run {
 
     unsigned asked_ = 0;  // zones started or refused
     std::shared_ptr<const sim::Trace> next_trace_;
-    sim::DomainConfig next_config_;
+    std::int64_t next_place_ms_ = 0;  // in its trace
     std::int64_t next_start_ms_ = 0;
     std::int64_t last_start_ms_ = 0;
 
