@@ -9,94 +9,15 @@
 
 #include "watcher/loop/loop.h"
 #include "watcher/store/store.h"
+#include "watcher/zones/follow.h"
 
 namespace xenpack {
 namespace {
 
-// A zone that has just begun to report is still starting its work: nothing is taken from it yet.
-constexpr std::int64_t kGraceMs = 10'000;
-// Agents that report by the clock cannot say that too much was taken: nothing is taken on older
-// word.
-constexpr std::int64_t kDeafAgentMs = 5'000;
 // A domain being saved tells no one when that is over.
 constexpr std::int64_t kBusyMs = 1'000;
 constexpr std::int64_t kDom0EveryMs = 60'000;
 constexpr std::int64_t kCalmAfterShortageMs = 5'000;
-// The constant libxl adds to a domain's limit in Xen (LIBXL_MAXMEM_CONSTANT).
-constexpr std::uint64_t kLimitAboveTargetKib = 1024;
-
-bool may_change(ZoneState state) {
-    switch (state) {
-        case ZoneState::steady:
-        case ZoneState::growing:
-        case ZoneState::shrinking:
-        case ZoneState::waiting:
-        case ZoneState::pinned:
-            return true;
-        case ZoneState::unmanaged:
-        case ZoneState::building:
-        case ZoneState::booting:
-        case ZoneState::paused:
-        case ZoneState::saving:
-        case ZoneState::shutdown:
-        case ZoneState::stale:
-        case ZoneState::garbled:
-        case ZoneState::flooding:
-        case ZoneState::stuck:
-            return false;
-    }
-    return false;
-}
-
-std::uint64_t distance_kib(const Zone& zone) {
-    const std::int64_t goal =
-        static_cast<std::int64_t>(zone.target_kib.value_or(0)) + zone.progress.offset_kib;
-    return static_cast<std::uint64_t>(
-        std::abs(goal - static_cast<std::int64_t>(zone.domain.current_kib)));
-}
-
-// Only on fresh word: it has spoken again since it was first listened to, its grace is over, and
-// an agent that cannot call for help in between has spoken just now.
-bool may_be_taken_from(const Pressure& pressure, std::int64_t now_ms) {
-    const bool calls_for_help = pressure.agent == Agent::xenpack;
-    return pressure.last_ms > pressure.first_ms && now_ms - pressure.first_ms >= kGraceMs &&
-           (calls_for_help || now_ms - pressure.last_ms <= kDeafAgentMs);
-}
-
-ZoneView view_of(const Zone& zone, std::int64_t now_ms) {
-    ZoneView view;
-    view.target_kib = zone.target_kib.value_or(zone.domain.current_kib);
-    view.current_kib = zone.domain.current_kib;
-    view.floor_kib = floor_kib(zone);
-    view.ceiling_kib = ceiling_kib(zone);
-    view.weight = weight(zone);
-    view.pin_kib = zone.overrides.pin_kib;
-    view.last_shrink_ms = zone.last_shrink_ms;
-    view.used_kib = zone.pressure.used_kib;
-    view.stalled_share = zone.pressure.stalled_share;
-
-    const Direction towards =
-        zone.target_kib ? direction(zone.progress, zone.domain.current_kib) : Direction::none;
-    view.pending_kib = towards == Direction::growing ? distance_kib(zone) : 0;
-    view.leaving_kib =
-        towards == Direction::shrinking && !zone.progress.stuck(now_ms) ? distance_kib(zone) : 0;
-    const ZoneState state = state_of(zone, now_ms);
-    // What could not shrink may still need to grow.
-    const bool only_grow =
-        state == ZoneState::stuck && zone.progress.stuck_direction == Direction::shrinking;
-    view.may_change = (may_change(state) || only_grow) && zone.target_kib && zone.static_max_kib;
-    view.may_shrink = view.may_change && !only_grow && towards == Direction::none &&
-                      may_be_taken_from(zone.pressure, now_ms);
-    if (zone.pressure.agent != Agent::none) {
-        const DemandRule rule = demand_rule(zone);
-        const Demand quick = quick_demand(zone.pressure, rule, now_ms);
-        view.quick_need_kib = quick.need_kib;
-        view.slow_need_kib = slow_demand(zone.pressure, rule, now_ms).need_kib;
-        view.stalled = quick.stalled;
-    }
-    return view;
-}
-
 Decision about(const Zone& zone, DecisionKind kind, std::string reason) {
     return {kind,         zone.name,    zone.key.domid,   to_string(zone.key.uuid),
             std::nullopt, std::nullopt, std::move(reason)};
@@ -170,16 +91,18 @@ void Watcher::look() {
     }
     host_fault_.clear();
     std::vector<Zone*> zones;
-    std::vector<ZoneView> views;
+    Ledger views;
     for (Zone* zone : zones_->all()) {
         if (zone->managed) {
-            excuse(*zone, now_ms);
+            excuse(*zone, host_.free_kib, config_.emergency_kib, now_ms);
             note_stuck(*zone, now_ms);
             zones.push_back(zone);
-            views.push_back(view_of(*zone, now_ms));
+            views.put(zones.size() - 1, view_of(*zone, now_ms));
         }
     }
     HostView host = host_view(zones_->all());
+    host.reserve_kib = reserve_kib_ = config_.reserve ? config_.reserve->of(host_.total_kib)
+                                                      : learned_reserve_kib(views, host_.total_kib);
     host.promised_kib += keep_dom0(host, now_ms);
     const Plan decided = plan(host, views, now_ms);
     apply(decided, zones);
@@ -207,7 +130,6 @@ Expected<void> Watcher::learn() {
 HostView Watcher::host_view(const std::vector<Zone*>& all) const {
     HostView host;
     host.free_kib = host_.free_kib;
-    host.reserve_kib = config_.reserve.of(host_.total_kib);
     host.emergency_kib = config_.emergency_kib;
     for (const Zone* zone : all) {
         // Also what is being built, and what another balloons: their targets will be met from free.
@@ -233,8 +155,11 @@ void Watcher::apply(const Plan& decided, const std::vector<Zone*>& zones) {
         apply_change(change, *zones[change.zone], DecisionKind::shrink);
         zones[change.zone]->last_shrink_ms = Loop::now_ms();
     }
-    for (std::size_t i = 0; i < zones.size(); ++i) {
-        zones[i]->waiting = decided.waiting_by_zone_kib[i] > 0;
+    for (Zone* zone : zones) {
+        zone->waiting = false;
+    }
+    for (const Ledger::Slot slot : decided.waiting) {
+        zones[slot]->waiting = true;
     }
 }
 
@@ -269,29 +194,10 @@ bool Watcher::set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit) 
     return false;
 }
 
-// A zone that is told to grow while Xen has nothing left cannot be blamed for standing still.
-void Watcher::excuse(Zone& zone, std::int64_t now_ms) const {
-    if (zone.target_kib && host_.free_kib < config_.emergency_kib / 2 &&
-        direction(zone.progress, zone.domain.current_kib) == Direction::growing) {
-        zone.progress = restarted(zone.progress, *zone.target_kib, zone.domain.current_kib, now_ms);
-    }
-}
-
 void Watcher::note_stuck(Zone& zone, std::int64_t now_ms) {
-    if (state_of(zone, now_ms) != ZoneState::stuck || !zone.target_kib || !zone.static_max_kib) {
-        return;
-    }
-    // Where it is becomes its target: it need not chase what it cannot reach, its memory is not
-    // counted twice, and the next target is sure to be a new value, which its driver needs to try.
-    const std::uint64_t told = *zone.target_kib;
-    const std::int64_t at_kib =
-        static_cast<std::int64_t>(zone.domain.current_kib) - zone.progress.offset_kib;
-    const std::uint64_t holds =
-        std::min(static_cast<std::uint64_t>(std::max<std::int64_t>(at_kib, 4)),
-                 *zone.static_max_kib) /
-        4 * 4;
-    if (std::max(told, holds) - std::min(told, holds) <= kReachedWithinKib ||
-        !set_target(zone, holds, false)) {
+    const std::uint64_t told = zone.target_kib.value_or(0);
+    const auto holds = target_if_stuck_kib(zone, now_ms);
+    if (!holds || !set_target(zone, *holds, false)) {
         return;
     }
     zone.reason = fmt::format("holds {} MiB and does not move towards the {} MiB it was told",
@@ -301,17 +207,11 @@ void Watcher::note_stuck(Zone& zone, std::int64_t now_ms) {
 }
 
 void Watcher::settle(Zone& zone, std::int64_t now_ms) {
-    if (!zone.target_kib || !may_change(state_of(zone, now_ms)) ||
-        direction(zone.progress, zone.domain.current_kib) != Direction::none) {
+    const auto limit = limit_at_rest_kib(zone, now_ms);
+    if (!limit) {
         return;
     }
-    const auto offset =
-        static_cast<std::uint64_t>(std::max<std::int64_t>(zone.progress.offset_kib, 0));
-    const std::uint64_t limit = *zone.target_kib + offset;
-    if (zone.domain.limit_kib <= limit + kLimitAboveTargetKib) {
-        return;
-    }
-    const auto set = toolstack_->set_limit(zone.key.domid, zone.key.uuid, limit);
+    const auto set = toolstack_->set_limit(zone.key.domid, zone.key.uuid, *limit);
     if (set) {
         return;
     }
@@ -390,7 +290,7 @@ void Watcher::schedule(const Plan& decided, const std::vector<Zone*>& zones, std
         if (zone->pressure.agent != Agent::none) {
             consider(stale_at_ms(zone->pressure));
             if (decided.state != HostState::plenty) {
-                consider(zone->pressure.first_ms + kGraceMs);
+                consider(grace_ends_ms(*zone));
             }
         }
         consider(zone->flooding_until_ms);

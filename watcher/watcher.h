@@ -64,7 +64,6 @@ class Watcher final : public Zones::Mediator, public Control::Mediator {
     void apply_change(const Change& change, Zone& zone, DecisionKind kind);
     [[nodiscard]] bool set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit);
     void settle(Zone& zone, std::int64_t now_ms);
-    void excuse(Zone& zone, std::int64_t now_ms) const;
     void note_stuck(Zone& zone, std::int64_t now_ms);
     // Returns what it has promised to dom0 of the free memory.
     std::uint64_t keep_dom0(const HostView& host, std::int64_t now_ms);
@@ -89,6 +88,7 @@ class Watcher final : public Zones::Mediator, public Control::Mediator {
     std::int64_t shortage_ms_ = 0;
     xenpack_host host_{};
     std::uint64_t spendable_kib_ = 0;
+    std::uint64_t reserve_kib_ = 0;
     std::int64_t dom0_tried_ms_ = 0;
     std::string dom0_reason_;
     std::string host_fault_;

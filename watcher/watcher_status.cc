@@ -26,9 +26,7 @@ json demand_json(const Zone& zone, std::int64_t now_ms) {
     if (zone.pressure.agent == Agent::none) {
         return nullptr;
     }
-    const DemandRule rule = demand_rule(zone);
-    return std::max(quick_demand(zone.pressure, rule, now_ms).need_kib,
-                    slow_demand(zone.pressure, rule, now_ms).need_kib);
+    return demand_of(zone.pressure, demand_rule(zone), now_ms).slow_kib;
 }
 
 json zone_json(const Zone& zone, std::int64_t now_ms) {
@@ -157,7 +155,7 @@ json Watcher::status() {
               {"free_kib", host_.free_kib},
               {"scrub_kib", host_.scrub_kib},
               {"claimed_kib", host_.claimed_kib},
-              {"reserve_kib", config_.reserve.of(host_.total_kib)},
+              {"reserve_kib", reserve_kib_},
               {"emergency_kib", config_.emergency_kib},
               {"spendable_kib", spendable_kib_},
               {"state", name_of(host_state_)},

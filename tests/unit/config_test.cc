@@ -96,7 +96,7 @@ TEST(Size, RefusesWhatIsNotExactlyThat) {
 
 TEST(Config, AnEmptyFileMeansTheDefaults) {
     const Config config = parsed("");
-    EXPECT_EQ(config.reserve.percent, 10u);
+    EXPECT_FALSE(config.reserve);
     EXPECT_EQ(config.emergency_kib, 72 * kMib);
     EXPECT_EQ(config.dom0_floor_kib, 512 * kMib);
     EXPECT_EQ(config.socket_path, "/run/xenpack/xenpack.sock");
@@ -110,7 +110,7 @@ TEST(Config, TakesEveryKey) {
         "[daemon]\ntoolstack = sim\nsocket = /run/other.sock\n"
         "[zone]\nfloor = 128M\nceiling = 4G\nweight = 50\nheadroom = 30%\nmanage = no\n"
         "[zone web-*]\nmanage = yes\nfloor = 256M\nceiling = 2G\nweight = 10000\nheadroom = 5%\n");
-    EXPECT_EQ(config.reserve.of(100 * kGib), 2 * kGib);
+    EXPECT_EQ(config.reserve->of(100 * kGib), 2 * kGib);
     EXPECT_EQ(config.emergency_kib, 64 * kMib);
     EXPECT_EQ(config.dom0_floor_kib, kGib);
     EXPECT_EQ(config.toolstack, "sim");
@@ -128,8 +128,9 @@ TEST(Config, TakesEveryKey) {
 }
 
 TEST(Config, APercentageOfTheHostIsTakenFromItsSize) {
-    EXPECT_EQ(parsed("[host]\nreserve = 25%\n").reserve.of(8 * kGib), 2 * kGib - 2 * kGib % 25);
-    EXPECT_EQ(parsed("[host]\nreserve = 0%\n").reserve.of(8 * kGib), 0u);
+    EXPECT_EQ(parsed("[host]\nreserve = 25%\n").reserve->of(8 * kGib), 2 * kGib - 2 * kGib % 25);
+    EXPECT_EQ(parsed("[host]\nreserve = 0%\n").reserve->of(8 * kGib), 0u);
+    EXPECT_FALSE(parsed("[host]\nreserve = auto\n").reserve);
 }
 
 TEST(Config, OnlyTheFirstMatchingSectionAppliesOverTheDefaults) {
@@ -338,7 +339,7 @@ TEST(Documentation, TheSampleFileShowsEveryKeyAndNoOther) {
 TEST(Documentation, TheSampleFileIsGoodAsItIsAndMeansTheDefaults) {
     const Config config = parsed(tree_file("etc/xenpack.conf"));
     const Config defaults;
-    EXPECT_EQ(config.reserve.percent, defaults.reserve.percent);
+    EXPECT_EQ(config.reserve.has_value(), defaults.reserve.has_value());
     EXPECT_EQ(config.emergency_kib, defaults.emergency_kib);
     EXPECT_EQ(config.socket_path, defaults.socket_path);
     EXPECT_TRUE(config.sections.empty());
@@ -347,7 +348,7 @@ TEST(Documentation, TheSampleFileIsGoodAsItIsAndMeansTheDefaults) {
 TEST(Documentation, TheSampleFilesExamplesAreGoodAndShowTheDefaults) {
     const Config config = parsed(read_sample().uncommented);
     const Config defaults;
-    EXPECT_EQ(config.reserve.percent, defaults.reserve.percent);
+    EXPECT_EQ(config.reserve.has_value(), defaults.reserve.has_value());
     EXPECT_EQ(config.emergency_kib, defaults.emergency_kib);
     EXPECT_EQ(config.dom0_floor_kib, defaults.dom0_floor_kib);
     EXPECT_EQ(config.toolstack, defaults.toolstack);

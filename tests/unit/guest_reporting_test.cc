@@ -183,6 +183,39 @@ TEST(Reporting, CalmComesWithoutStallTotalsToo) {
     EXPECT_EQ(zone.at(3000, memory(400)), ReportWhy::calm);
 }
 
+TEST(Reporting, StallsTooSmallForTheTriggerAreToldWhenTheyAddUp) {
+    Zone zone;
+    std::uint64_t some_us = 7'000'000;
+    zone.look({1000, memory(400), some_us, false});
+    // One hundredth of the time, in stalls of 5 ms.
+    std::vector<std::optional<ReportWhy>> whys;
+    for (std::uint64_t now_ms = 1500; now_ms <= 3000; now_ms += 500) {
+        some_us += 5000;
+        whys.push_back(zone.look({now_ms, memory(400), some_us, false}));
+    }
+    EXPECT_EQ(whys.back(), ReportWhy::psi);
+    whys.pop_back();
+    for (const auto& why : whys) {
+        EXPECT_EQ(why, std::nullopt);
+    }
+}
+
+TEST(Reporting, LessThanAHundredthOfStallIsNotTold) {
+    Zone zone;
+    std::uint64_t some_us = 0;
+    zone.look({1000, memory(400), some_us, false});
+    for (std::uint64_t now_ms = 1500; now_ms <= 9000; now_ms += 500) {
+        some_us += 4000;
+        EXPECT_EQ(zone.look({now_ms, memory(400), some_us, false}), std::nullopt) << now_ms;
+    }
+}
+
+TEST(Reporting, StallsBeforeTheFirstLookAreNotTold) {
+    Zone zone;
+    zone.look({1000, memory(400), 900'000'000, false});
+    EXPECT_EQ(zone.look({4000, memory(400), 900'000'000, false}), std::nullopt);
+}
+
 TEST(Reporting, NoPressureNoCalm) {
     Zone zone;
     zone.at(0, memory(400));

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The first policy: grow by need out of free memory, divide by weight what is not enough, take from
-// whom can spare it. In the order of plan(): wants, grants, what is lacking, donors, next look.
+// The policy. In the order of plan(): what is granted of the wishes, what is lacking, who gives it,
+// when to look again.
 #include "watcher/balance/balance.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 namespace xenpack {
 namespace {
 
 constexpr std::uint64_t kMib = 1024;
-// A donor with little to spare gives that at once rather than in ever smaller halves.
-constexpr std::uint64_t kGiveWholeKib = 32 * kMib;
 // While zones wait for each other's memory, smaller grants than this would only be more writes.
 constexpr std::uint64_t kPartialGrantMinKib = 8 * kMib;
 // When a shortage has no donor, demand that fades may make one; look as often as that shows.
 constexpr std::int64_t kFadingEveryMs = 2'000;
+// So many donors that may not be asked just now are passed over in search of one that may.
+constexpr std::size_t kPassOverMost = 64;
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
     return a > b ? a - b : 0;
@@ -33,21 +32,7 @@ std::uint64_t mib(std::uint64_t kib) {
     return (kib + kMib / 2) / kMib;
 }
 
-// Where the zone's target should be at least, now.
-std::uint64_t goal_kib(const ZoneView& z) {
-    const std::uint64_t wish = z.pin_kib.value_or(z.quick_need_kib);
-    const std::uint64_t low = std::min(z.floor_kib, z.ceiling_kib);
-    return std::min(whole_mib(std::clamp(wish, low, z.ceiling_kib)), z.ceiling_kib);
-}
-
-std::uint64_t want_kib(const ZoneView& z) {
-    if (!z.may_change || (z.quick_need_kib == 0 && !z.pin_kib && z.target_kib >= z.floor_kib)) {
-        return 0;
-    }
-    const std::uint64_t want = whole_pages(minus(goal_kib(z), z.target_kib));
-    const bool worth_it = want >= kGrowStepMinKib || z.pin_kib || z.target_kib < z.floor_kib;
-    return worth_it ? want : 0;
-}
+// ---- What is granted.
 
 // Divides `amount` by weight; who wants less than a share leaves the rest to the others.
 std::vector<std::uint64_t> divide(std::uint64_t amount, const std::vector<std::uint64_t>& wants,
@@ -116,81 +101,96 @@ ChangeWhy grow_why(const ZoneView& z) {
     return z.stalled ? ChangeWhy::pressure : ChangeWhy::demand;
 }
 
-// Whether a zone's recent peak is left to it too. Where another waits it is not: that one may be
-// killed for want of what this one has stopped using, and this one can grow again at once.
-enum class Hurry { no, yes };
+// The zones that wish for more, and what they are given.
+struct Wishing {
+    std::vector<Ledger::Slot> slots;
+    std::vector<std::uint64_t> weights;
+    std::vector<std::uint64_t> grants;
 
-// What a zone keeps when it gives.
-std::uint64_t keep_kib(const ZoneView& z, Hurry hurry) {
-    const std::uint64_t need =
-        hurry == Hurry::yes ? z.quick_need_kib : std::max(z.slow_need_kib, z.quick_need_kib);
-    return std::max(z.floor_kib, whole_mib(need));
-}
+    explicit Wishing(const Ledger& zones)
+        : slots(zones.wishing().begin(), zones.wishing().end()), grants(slots.size(), 0) {
+        for (const Ledger::Slot slot : slots) {
+            weights.push_back(std::max(1u, zones.view(slot).weight));
+        }
+    }
 
-struct Taking {
-    std::vector<std::uint64_t> taken;  // by zone
-
-    [[nodiscard]] std::uint64_t total() const {
-        return std::accumulate(taken.begin(), taken.end(), std::uint64_t{0});
+    // Divides by weight what is there for one kind of wish among all of them; returns what is left.
+    std::uint64_t grant(std::uint64_t there_kib, const std::vector<std::uint64_t>& wants) {
+        std::uint64_t wanted_kib = 0;
+        for (const std::uint64_t want : wants) {
+            wanted_kib += want;
+        }
+        const bool enough = wanted_kib <= there_kib;  // nearly always
+        const std::vector<std::uint64_t> shares =
+            enough ? wants : divide(there_kib, wants, weights);
+        for (std::size_t i = 0; i < slots.size(); ++i) {
+            // Less than a partial grant's minimum waits to become one.
+            const std::uint64_t share = whole_pages(shares[i]);
+            grants[i] += share < wants[i] && share < kPartialGrantMinKib ? 0 : share;
+        }
+        return enough ? there_kib - wanted_kib : 0;
     }
 };
 
-bool can_give(const ZoneView& z) {
-    return z.may_change && z.may_shrink && !z.stalled && !z.pin_kib && z.slow_need_kib > 0;
-}
+struct Spent {
+    std::uint64_t free_kib = 0;     // of the host's free memory
+    std::uint64_t leaving_kib = 0;  // of what was leaving its zone and now stays
+    bool hard_wait = false;         // a zone that is in danger or stalls has to wait
+};
 
-std::uint64_t slack_kib(const ZoneView& z, Hurry hurry) {
-    const std::uint64_t slack = can_give(z) ? minus(z.target_kib, keep_kib(z, hurry)) : 0;
-    return slack >= kShrinkStepMinKib ? slack : 0;
-}
-
-// Takes `needed` from those with slack, the more the idler and the lighter they are.
-Taking take(std::uint64_t needed_kib, const std::vector<ZoneView>& zones,
-            const std::vector<std::uint64_t>& caps, Hurry hurry) {
-    std::vector<std::uint64_t> weights(zones.size(), 0);
-    for (std::size_t i = 0; i < zones.size(); ++i) {
-        weights[i] = slack_kib(zones[i], hurry) * 100 / std::max(1u, zones[i].weight);
+// Grants what free memory backs, and first of all what a zone was asked to give and still holds:
+// those pages are its own, and were never counted as free.
+Spent add_grows(const HostView& host, const Ledger& zones, Plan& plan) {
+    Wishing wishing(zones);
+    const std::size_t n = wishing.slots.size();
+    std::vector<std::uint64_t> hard(n);
+    std::vector<std::uint64_t> need(n);
+    std::vector<std::uint64_t> ease(n);
+    for (std::size_t i = 0; i < n; ++i) {
+        const Wish& wish = zones.wish(wishing.slots[i]);
+        hard[i] = minus(wish.hard_kib, wish.own_kib);
+        need[i] = wish.need_kib - wish.own_kib - hard[i];
+        ease[i] = wish.ease_kib;
     }
-    Taking taking{divide(needed_kib, caps, weights)};
-    for (std::size_t i = 0; i < zones.size(); ++i) {
-        if (taking.taken[i] > 0) {
-            taking.taken[i] =
-                std::min(std::max(whole_mib(taking.taken[i]), kShrinkStepMinKib), caps[i]);
+    std::uint64_t left_kib = wishing.grant(plan.spendable_kib, hard);
+    const std::vector<std::uint64_t> hard_grants = wishing.grants;
+    left_kib = wishing.grant(minus(left_kib, host.start_reserve_kib), need);
+    const std::vector<std::uint64_t> need_grants = wishing.grants;
+    // What zones only would like comes out of what the host keeps for no one.
+    const std::uint64_t kept_kib = minus(host.reserve_kib + host.wanted_by_starts_kib,
+                                         host.emergency_kib + host.start_reserve_kib);
+    (void)wishing.grant(minus(left_kib, kept_kib), ease);
+
+    Spent spent;
+    for (std::size_t i = 0; i < n; ++i) {
+        const Ledger::Slot slot = wishing.slots[i];
+        const ZoneView& z = zones.view(slot);
+        const std::uint64_t own = zones.wish(slot).own_kib;
+        const std::uint64_t waits = hard[i] + need[i] - std::min(hard[i] + need[i], need_grants[i]);
+        if (waits > 0) {
+            plan.waiting.push_back(slot);
+            plan.waiting_kib += waits;
+        }
+        spent.hard_wait = spent.hard_wait || hard_grants[i] < hard[i];
+        if (own + wishing.grants[i] > 0) {
+            spent.free_kib += wishing.grants[i];
+            spent.leaving_kib += own;
+            const ChangeWhy why = grow_why(z);
+            plan.grow.push_back({slot, z.target_kib, z.target_kib + own + wishing.grants[i], why,
+                                 grow_reason(z, why, waits)});
         }
     }
-    return taking;
+    return spent;
 }
 
-std::vector<std::uint64_t> quick_caps(const std::vector<ZoneView>& zones) {
-    std::vector<std::uint64_t> caps(zones.size(), 0);
-    for (std::size_t i = 0; i < zones.size(); ++i) {
-        const std::uint64_t slack = slack_kib(zones[i], Hurry::yes);
-        caps[i] = std::max(slack / 2, std::min(slack, kGiveWholeKib));
-    }
-    return caps;
-}
-
-bool rested(const ZoneView& z, std::int64_t now_ms) {
-    return z.last_shrink_ms == 0 || now_ms - z.last_shrink_ms >= kSlowShrinkEveryMs;
-}
-
-std::vector<std::uint64_t> slow_caps(const std::vector<ZoneView>& zones, std::int64_t now_ms) {
-    std::vector<std::uint64_t> caps(zones.size(), 0);
-    for (std::size_t i = 0; i < zones.size(); ++i) {
-        const std::uint64_t slack = slack_kib(zones[i], Hurry::no);
-        const std::uint64_t step =
-            std::max(zones[i].target_kib / 100 * kSlowShrinkPercent, kShrinkStepMinKib);
-        caps[i] = rested(zones[i], now_ms)
-                      ? std::min({slack, std::max(slack / 2, kShrinkStepMinKib), step})
-                      : 0;
-    }
-    return caps;
-}
+// ---- Who gives.
 
 std::string give_reason(const ZoneView& z, ChangeWhy why, const Plan& plan, const HostView& host) {
     if (why == ChangeWhy::give) {
-        return fmt::format("needs only {} MiB; other zones wait for {} MiB", mib(z.quick_need_kib),
-                           mib(plan.waiting_kib));
+        return fmt::format(
+            "needs only {} MiB; {} for {} MiB", mib(z.must_kib),
+            host.wanted_by_starts_kib >= plan.waiting_kib ? "a start waits" : "other zones wait",
+            mib(plan.waiting_kib));
     }
     return fmt::format("needs only {} MiB; the host has {} MiB free, its reserve is {} MiB",
                        mib(std::max(z.slow_need_kib, z.quick_need_kib)), mib(host.free_kib),
@@ -198,100 +198,123 @@ std::string give_reason(const ZoneView& z, ChangeWhy why, const Plan& plan, cons
 }
 
 // Shrinking that limits demand, whatever the host's state: over the ceiling, or over a pin.
-void add_limit_shrinks(const std::vector<ZoneView>& zones, std::int64_t now_ms, Plan& plan) {
-    for (std::size_t i = 0; i < zones.size(); ++i) {
-        const ZoneView& z = zones[i];
-        if (!z.may_change || !z.may_shrink) {
-            continue;
-        }
-        if (z.pin_kib && goal_kib(z) < z.target_kib) {
-            plan.shrink.push_back({i, z.target_kib, goal_kib(z), ChangeWhy::limits,
-                                   fmt::format("pinned at {} MiB", mib(*z.pin_kib))});
-        } else if (!z.pin_kib && z.target_kib > z.ceiling_kib && rested(z, now_ms)) {
-            const std::uint64_t step =
-                std::max(z.target_kib / 100 * kSlowShrinkPercent, kShrinkStepMinKib);
-            const std::uint64_t to = std::max(z.ceiling_kib, minus(z.target_kib, step));
-            plan.shrink.push_back({i, z.target_kib, to, ChangeWhy::limits,
-                                   fmt::format("its ceiling is {} MiB", mib(z.ceiling_kib))});
+void add_limit_shrinks(const Ledger& zones, std::int64_t now_ms, Plan& plan) {
+    for (const Ledger::Slot slot : zones.over_limits()) {
+        const ZoneView& z = zones.view(slot);
+        if (const auto to_kib = limited_to_kib(z, now_ms)) {
+            plan.shrink.push_back({slot, z.target_kib, *to_kib, ChangeWhy::limits,
+                                   z.pin_kib
+                                       ? fmt::format("pinned at {} MiB", mib(*z.pin_kib))
+                                       : fmt::format("its ceiling is {} MiB", mib(z.ceiling_kib))});
         }
     }
 }
 
-void add_shrinks(const std::vector<ZoneView>& zones, const Taking& taking, ChangeWhy why,
-                 const HostView& host, Plan& plan) {
-    for (std::size_t i = 0; i < zones.size(); ++i) {
-        if (taking.taken[i] == 0) {
-            continue;
-        }
-        const ZoneView& z = zones[i];
-        plan.shrink.push_back({i, z.target_kib, z.target_kib - taking.taken[i], why,
-                               give_reason(z, why, plan, host)});
-    }
-}
+// What is taken of each donor. As few as will do: each change is work for a guest.
+class Taking {
+  public:
+    Taking(const Ledger& zones, std::int64_t now_ms) : zones_(zones), now_ms_(now_ms) {}
 
-struct Spent {
-    std::uint64_t free_kib = 0;     // of the host's free memory
-    std::uint64_t leaving_kib = 0;  // of what was leaving its zone and now stays
+    enum class Pace { waited_for, waited_for_in_danger, reserve };
+
+    // From the idlest first; returns what is still needed.
+    std::uint64_t take(std::uint64_t needed_kib, Keep keep, Pace pace) {
+        std::size_t passed_over = 0;
+        for (const auto& [rank, slot] : zones_.donors(keep)) {
+            if (needed_kib == 0 || passed_over > kPassOverMost) {
+                break;
+            }
+            const std::uint64_t cap = cap_of(slot, keep, pace);
+            if (cap == 0) {
+                ++passed_over;
+                continue;
+            }
+            const std::uint64_t amount =
+                std::min(std::max(whole_mib(needed_kib), kShrinkStepMinKib), cap);
+            add(slot, amount);
+            needed_kib = minus(needed_kib, amount);
+        }
+        return needed_kib;
+    }
+
+    void add_to(Plan& plan, ChangeWhy why, const HostView& host) const {
+        for (const auto& [slot, amount] : taken_) {
+            const ZoneView& z = zones_.view(slot);
+            plan.shrink.push_back(
+                {slot, z.target_kib, z.target_kib - amount, why, give_reason(z, why, plan, host)});
+        }
+    }
+
+  private:
+    [[nodiscard]] std::uint64_t cap_of(Ledger::Slot slot, Keep keep, Pace pace) const {
+        const ZoneView& z = zones_.view(slot);
+        const std::uint64_t slack = minus(zones_.slack_kib(slot, keep), taken_of(slot));
+        const bool hard = pace == Pace::waited_for_in_danger;
+        // What costs the donor something is tried slowly, unless another is in danger.
+        const bool in_no_hurry = pace == Pace::reserve || (keep == Keep::must && !hard);
+        if (slack < kShrinkStepMinKib || over_its_limits(z) ||
+            (in_no_hurry && !rested(z, now_ms_))) {
+            return 0;
+        }
+        const std::uint64_t cap = cap_kib(z, slack, keep, hard);
+        return pace == Pace::reserve ? std::min(cap, slow_step_kib(z)) : cap;
+    }
+
+    [[nodiscard]] std::uint64_t taken_of(Ledger::Slot slot) const {
+        for (const auto& [other, amount] : taken_) {
+            if (other == slot) {
+                return amount;
+            }
+        }
+        return 0;
+    }
+
+    void add(Ledger::Slot slot, std::uint64_t amount_kib) {
+        for (auto& [other, amount] : taken_) {
+            if (other == slot) {
+                amount += amount_kib;
+                return;
+            }
+        }
+        taken_.emplace_back(slot, amount_kib);
+    }
+
+    const Ledger& zones_;
+    std::int64_t now_ms_;
+    std::vector<std::pair<Ledger::Slot, std::uint64_t>> taken_;  // few
 };
 
-// Grants what free memory backs, and first of all what a zone was asked to give and still holds:
-// those pages are its own, and were never counted as free.
-Spent add_grows(const std::vector<ZoneView>& zones, Plan& plan) {
-    std::vector<std::uint64_t> own(zones.size());
-    std::vector<std::uint64_t> wants(zones.size());
-    std::vector<std::uint64_t> weights(zones.size());
-    for (std::size_t i = 0; i < zones.size(); ++i) {
-        const std::uint64_t want = want_kib(zones[i]);
-        own[i] = std::min(want, whole_pages(zones[i].leaving_kib));
-        wants[i] = want - own[i];
-        weights[i] = std::max(1u, zones[i].weight);
+// For what is waited for: from those who lose nothing by it, then from those who lose little.
+void take_for_waiting(std::uint64_t needed_kib, bool hard, const Ledger& zones, std::int64_t now_ms,
+                      const HostView& host, Plan& plan) {
+    Taking taking(zones, now_ms);
+    const auto pace = hard ? Taking::Pace::waited_for_in_danger : Taking::Pace::waited_for;
+    for (const Keep keep : {Keep::slow, Keep::quick, Keep::must}) {
+        needed_kib = taking.take(needed_kib, keep, pace);
     }
-    const std::vector<std::uint64_t> grants = divide(plan.spendable_kib, wants, weights);
-    plan.waiting_by_zone_kib.assign(zones.size(), 0);
-    Spent spent;
-    for (std::size_t i = 0; i < zones.size(); ++i) {
-        // Less than a partial grant's minimum waits to become one.
-        std::uint64_t more = whole_pages(grants[i]);
-        if (more < wants[i] && more < kPartialGrantMinKib) {
-            more = 0;
-        }
-        plan.waiting_by_zone_kib[i] = wants[i] - more;
-        plan.waiting_kib += wants[i] - more;
-        const std::uint64_t grant = own[i] + more;
-        if (grant > 0) {
-            spent.free_kib += more;
-            spent.leaving_kib += own[i];
-            const ChangeWhy why = grow_why(zones[i]);
-            plan.grow.push_back({i, zones[i].target_kib, zones[i].target_kib + grant, why,
-                                 grow_reason(zones[i], why, wants[i] - more)});
-        }
-    }
-    return spent;
+    taking.add_to(plan, ChangeWhy::give, host);
 }
 
-std::optional<std::int64_t> next_look(const std::vector<ZoneView>& zones, const Plan& plan,
-                                      std::int64_t now_ms) {
-    bool moving = !plan.grow.empty() || !plan.shrink.empty();
-    bool leaving = !plan.shrink.empty();
-    bool fading = false;
-    bool resting = false;
-    for (const ZoneView& z : zones) {
-        moving = moving || z.pending_kib > 0 || z.leaving_kib > 0;
-        leaving = leaving || z.leaving_kib > 0;
-        fading =
-            fading || (z.may_change && z.slow_need_kib > z.quick_need_kib + kShrinkStepMinKib &&
-                       z.target_kib > std::max(z.floor_kib, z.quick_need_kib));
-        resting = resting || (slack_kib(z, Hurry::no) > 0 && !rested(z, now_ms));
-    }
+void take_for_reserve(std::uint64_t needed_kib, const Ledger& zones, std::int64_t now_ms,
+                      const HostView& host, Plan& plan) {
+    Taking taking(zones, now_ms);
+    (void)taking.take(needed_kib, Keep::slow, Taking::Pace::reserve);
+    taking.add_to(plan, ChangeWhy::reserve, host);
+}
+
+// ---- When to look again.
+
+std::optional<std::int64_t> next_look(const Ledger& zones, const Plan& plan, std::int64_t now_ms) {
+    const bool leaving = !plan.shrink.empty() || zones.leaving_kib() > 0;
     if (plan.waiting_kib > 0 && leaving) {
         return now_ms + kConfirmEveryMs;
     }
-    if (moving) {
+    if (!plan.grow.empty() || leaving || zones.moving()) {
         return now_ms + kConfirmSlowlyEveryMs;
     }
     // A zone that waits is looked after though nothing moves: memory may come free untold, when
     // another toolstack gives some back or a dead domain's last pages are unmapped.
-    if (plan.waiting_kib > 0 || (plan.state != HostState::plenty && (fading || resting))) {
+    if (plan.waiting_kib > 0 || (plan.state != HostState::plenty && zones.fading())) {
         return now_ms + kFadingEveryMs;
     }
     return std::nullopt;
@@ -299,17 +322,13 @@ std::optional<std::int64_t> next_look(const std::vector<ZoneView>& zones, const 
 
 }  // namespace
 
-Plan plan(const HostView& host, const std::vector<ZoneView>& zones, std::int64_t now_ms) {
+Plan plan(const HostView& host, const Ledger& zones, std::int64_t now_ms) {
     Plan plan;
-    std::uint64_t pending_kib = host.promised_kib;
-    std::uint64_t leaving_kib = 0;
-    for (const ZoneView& z : zones) {
-        pending_kib += z.pending_kib;
-        leaving_kib += z.leaving_kib;
-    }
+    const std::uint64_t pending_kib = host.promised_kib + zones.pending_kib();
     plan.spendable_kib = minus(host.free_kib, host.emergency_kib + pending_kib);
-    const Spent spent = add_grows(zones, plan);
-    leaving_kib -= spent.leaving_kib;
+    const Spent spent = add_grows(host, zones, plan);
+    plan.waiting_kib += host.wanted_by_starts_kib;
+    const std::uint64_t leaving_kib = minus(zones.leaving_kib(), spent.leaving_kib);
 
     const std::uint64_t left_kib = minus(host.free_kib, pending_kib + spent.free_kib);
     const std::uint64_t lacking_kib = minus(host.reserve_kib, left_kib);
@@ -319,16 +338,27 @@ Plan plan(const HostView& host, const std::vector<ZoneView>& zones, std::int64_t
 
     add_limit_shrinks(zones, now_ms, plan);
     if (plan.state == HostState::shortage) {
-        const std::uint64_t needed_kib = minus(plan.waiting_kib, leaving_kib);
-        add_shrinks(zones, take(needed_kib, zones, quick_caps(zones), Hurry::yes), ChangeWhy::give,
-                    host, plan);
+        take_for_waiting(minus(plan.waiting_kib, leaving_kib), spent.hard_wait, zones, now_ms, host,
+                         plan);
     } else if (plan.state == HostState::tight) {
-        const std::uint64_t needed_kib = minus(lacking_kib, leaving_kib);
-        add_shrinks(zones, take(needed_kib, zones, slow_caps(zones, now_ms), Hurry::no),
-                    ChangeWhy::reserve, host, plan);
+        take_for_reserve(minus(lacking_kib, leaving_kib), zones, now_ms, host, plan);
     }
     plan.look_again_ms = next_look(zones, plan, now_ms);
     return plan;
+}
+
+std::uint64_t learned_reserve_kib(const Ledger& zones, std::uint64_t host_total_kib) {
+    std::uint64_t learned_kib = 0;
+    unsigned part = 1;
+    for (const auto& [burst_kib, slot] : zones.bursts()) {
+        learned_kib += burst_kib / part;
+        part *= 2;
+        if (part > 8) {  // further ones change nothing that matters
+            break;
+        }
+    }
+    return std::clamp(learned_kib, host_total_kib / 100 * kLearnedReserveMinPercent,
+                      host_total_kib / 100 * kLearnedReserveMaxPercent);
 }
 
 std::string_view name_of(HostState state) {

@@ -24,7 +24,8 @@ json zone_values(const ZoneConfig& zone) {
 }
 
 json values(const Config& config) {
-    const bool in_percent = config.reserve.percent.has_value();
+    const auto& reserve = config.reserve;
+    const bool in_percent = !reserve || reserve->percent;
     json sections = json::array();
     for (const ZoneSection& section : config.sections) {
         json values = zone_values(section.values);
@@ -33,8 +34,8 @@ json values(const Config& config) {
         sections.push_back(std::move(values));
     }
     return {{"host",
-             {{"reserve_percent", or_null(config.reserve.percent)},
-              {"reserve_kib", in_percent ? json(nullptr) : json(config.reserve.kib)},
+             {{"reserve_percent", reserve ? or_null(reserve->percent) : json(nullptr)},
+              {"reserve_kib", in_percent ? json(nullptr) : json(reserve->kib)},
               {"emergency_kib", config.emergency_kib},
               {"dom0_floor_kib", config.dom0_floor_kib}}},
             {"daemon", {{"toolstack", config.toolstack}, {"socket", config.socket_path}}},

@@ -46,11 +46,17 @@ Expected<void> keep(Place& place, const Expected<Value>& value) {
 }
 
 Expected<void> set_reserve(Config& config, ZoneConfig&, std::string_view value) {
-    config.reserve = {};
-    if (value.ends_with('%')) {
-        return keep(config.reserve.percent, parse_percent(value, 0, 100));
+    config.reserve.reset();
+    if (value == "auto") {
+        return {};
     }
-    return keep(config.reserve.kib, parse_size_kib(value));
+    SizeOrPercent reserve;
+    const auto kept = value.ends_with('%') ? keep(reserve.percent, parse_percent(value, 0, 100))
+                                           : keep(reserve.kib, parse_size_kib(value));
+    if (kept) {
+        config.reserve = reserve;
+    }
+    return kept;
 }
 
 Expected<void> set_emergency(Config& config, ZoneConfig&, std::string_view value) {

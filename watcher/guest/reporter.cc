@@ -165,10 +165,8 @@ Expected<std::uint64_t> Reporter::look(bool trigger_fired) {
     // A workload at the brake is short of memory before it is slowed so much that PSI sees it.
     const bool brake_bit = look_at_brake(now_ms, *memory);
     Reporting::Look look{now_ms, *memory, std::nullopt, trigger_fired || brake_bit};
-    if (look.trigger_fired || reporting_.pressured()) {
-        const auto stalls = proc_.stalls();
-        look.some_us = stalls ? std::optional(stalls->some_us) : std::nullopt;
-    }
+    const auto stalls = proc_.stalls();
+    look.some_us = stalls ? std::optional(stalls->some_us) : std::nullopt;
     const auto verdict = reporting_.look(look);
     if (verdict.why) {
         write_report(look, *verdict.why);

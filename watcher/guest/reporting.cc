@@ -113,7 +113,7 @@ std::uint64_t Reporting::pace(const MemorySample& memory) {
 
 void Reporting::follow_stalls(const Look& look) {
     const std::uint64_t some_us = look.some_us.value_or(stall_some_us_);
-    if (look.trigger_fired) {
+    if (small_stalls_add_up(look) || look.trigger_fired) {
         psi_pending_ = true;
         pressured_ = true;
         stall_at_ms_ = look.now_ms;
@@ -122,6 +122,25 @@ void Reporting::follow_stalls(const Look& look) {
         stall_at_ms_ = look.now_ms;
         stall_some_us_ = some_us;
     }
+}
+
+// What the trigger does not tell: a zone that is a little too small stalls a little all the time.
+bool Reporting::small_stalls_add_up(const Look& look) {
+    const std::uint64_t elapsed_ms = look.now_ms - window_ms_;
+    if (look.trigger_fired) {  // told already
+        window_ms_ = look.now_ms;
+        window_some_us_ = look.some_us;
+        return false;
+    }
+    if (!look.some_us || (window_some_us_ && elapsed_ms < kSmallStallsWindowMs)) {
+        return false;
+    }
+    const std::uint64_t before_us = window_some_us_.value_or(*look.some_us);
+    const std::uint64_t stalled_us = *look.some_us - std::min(before_us, *look.some_us);
+    window_ms_ = look.now_ms;
+    window_some_us_ = look.some_us;
+    const bool over = pressured_ && look.now_ms - stall_at_ms_ > kCalmAfterMs / 2;
+    return !over && stalled_us > 0 && stalled_us * kSmallStallsPart >= elapsed_ms * 1000;
 }
 
 }  // namespace xenpack::guest

@@ -4,7 +4,8 @@
 //
 // A report is due, the first reason that holds being the one given:
 //   start      none was written yet
-//   psi        the kernel's pressure trigger fired, or the brake began to hold the workload
+//   psi        the kernel's pressure trigger fired, or the brake began to hold the workload, or
+//              tasks stalled, too little for the trigger, for 1 % of two seconds or more
 //   low        available memory is under 1/4 of the total, and it fell since the last report: to
 //              cross that line by at least 2 MiB, below it by at least 1/8 (and 2 MiB)
 //   change     memory in use, or MemTotal (the balloon), moved by more than 1/16 of the total and
@@ -30,6 +31,8 @@ namespace xenpack::guest {
 
 inline constexpr std::uint64_t kQuickLookMs = 100;
 inline constexpr std::uint64_t kCalmAfterMs = 2000;
+inline constexpr std::uint64_t kSmallStallsWindowMs = 2000;
+inline constexpr std::uint64_t kSmallStallsPart = 100;  // 1/100 of the window's time
 
 class Reporting {
   public:
@@ -44,7 +47,7 @@ class Reporting {
     struct Look {
         std::uint64_t now_ms = 0;  // any monotonic clock, never backwards
         MemorySample memory;
-        std::optional<std::uint64_t> some_us;  // total stall, needed while pressured() only
+        std::optional<std::uint64_t> some_us;  // total stall; none: the kernel does not say
         bool trigger_fired = false;            // or the brake bit, since the look before
     };
 
@@ -63,6 +66,7 @@ class Reporting {
     [[nodiscard]] std::optional<ReportWhy> reason(const Look& look) const;
     [[nodiscard]] std::uint64_t pace(const MemorySample& memory);
     void follow_stalls(const Look& look);
+    [[nodiscard]] bool small_stalls_add_up(const Look& look);
 
     struct Written {
         std::uint64_t at_ms = 0;
@@ -78,6 +82,8 @@ class Reporting {
     bool pressured_ = false;
     std::uint64_t stall_at_ms_ = 0;  // the last moment that counted as stalling, and the total then
     std::uint64_t stall_some_us_ = 0;
+    std::uint64_t window_ms_ = 0;  // the window in which small stalls add up, and its first total
+    std::optional<std::uint64_t> window_some_us_;
 };
 
 }  // namespace xenpack::guest

@@ -10,10 +10,18 @@ namespace {
 
 // The least headroom: what a small guest's kernel needs to stay clear of its watermarks.
 constexpr std::uint64_t kHeadroomMinKib = 32 * 1024;
+// The least room above what is used, however short memory is and however still the zone was.
+constexpr std::uint64_t kMarginMinKib = 12 * 1024;
+// Of a burst, what must be there before the host has answered: the rest comes out of its reserve.
+constexpr std::uint64_t kFirstPartOfBurst = 3;
+// What a zone may do that has not been watched for long: this much, or this part of its size.
+constexpr std::uint64_t kUnknownBurstMinKib = 32 * 1024;
+constexpr std::uint64_t kUnknownBurstPart = 16;
 // How far ahead a rise is provided for: a report, a decision and the balloon's work take less.
-constexpr std::uint64_t kLeadMs = 2'000;
-// A stall asks for a quarter more, at least this: a guest that stalls cannot say how much it lacks.
-constexpr std::uint64_t kStallStepMinKib = 64 * 1024;
+constexpr std::uint64_t kLeadMs = 1'000;
+// A stall asks for an eighth more, at least this: a guest that stalls cannot say how much it lacks.
+constexpr std::uint64_t kStallStepMinKib = 48 * 1024;
+constexpr std::uint64_t kStallStepPart = 8;
 // A stall is remembered this long, so that the pause between two reports does not look like calm.
 constexpr std::int64_t kStallMemoryMs = 3'000;
 // A gap longer than this says nothing about how quickly use rises now.
@@ -23,14 +31,26 @@ std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
     return a > b ? a - b : 0;
 }
 
+std::uint64_t halved(std::uint64_t value, std::int64_t elapsed_ms, std::int64_t half_life_ms) {
+    const double halves = static_cast<double>(elapsed_ms) / static_cast<double>(half_life_ms);
+    return static_cast<std::uint64_t>(static_cast<double>(value) * std::exp2(-halves));
+}
+
 std::uint64_t decayed_towards(std::uint64_t low, std::uint64_t high, std::int64_t elapsed_ms) {
-    const double halves = static_cast<double>(elapsed_ms) / static_cast<double>(kCalmHalfLifeMs);
-    return low + static_cast<std::uint64_t>(static_cast<double>(high - low) * std::exp2(-halves));
+    return low + halved(high - low, elapsed_ms, kCalmHalfLifeMs);
 }
 
 // Guest clocks and counters start anew with a reboot or a new reporter: only forward steps count.
+bool comparable(const Report& before, const Report& now) {
+    return now.uptime_ms > before.uptime_ms && now.sequence > before.sequence;
+}
+
+std::uint64_t read_again_kib(const Report& before, const Report& now) {
+    return 4 * (minus(now.swap_ins, before.swap_ins) + minus(now.refaults, before.refaults));
+}
+
 std::optional<double> stalled_share(const Report& before, const Report& now) {
-    if (now.uptime_ms <= before.uptime_ms || now.sequence <= before.sequence) {
+    if (!comparable(before, now)) {
         return std::nullopt;
     }
     const auto elapsed_ms = static_cast<double>(now.uptime_ms - before.uptime_ms);
@@ -38,9 +58,7 @@ std::optional<double> stalled_share(const Report& before, const Report& now) {
         const std::uint64_t stalled_us = minus(*now.some_us, *before.some_us);
         return std::min(1.0, static_cast<double>(stalled_us) / 1000.0 / elapsed_ms);
     }
-    const std::uint64_t read_again_kib =
-        4 * (minus(now.swap_ins, before.swap_ins) + minus(now.refaults, before.refaults));
-    const double kib_per_s = static_cast<double>(read_again_kib) / elapsed_ms * 1000.0;
+    const double kib_per_s = static_cast<double>(read_again_kib(before, now)) / elapsed_ms * 1000.0;
     return std::min(1.0, kib_per_s / static_cast<double>(kThrashKibPerS) * kStallShare);
 }
 
@@ -66,34 +84,80 @@ std::uint64_t with_headroom(std::uint64_t used_kib, unsigned percent) {
     return used_kib + std::max(kHeadroomMinKib, used_kib / 100 * percent);
 }
 
+// What use rises by, summed up and forgotten within seconds, and the worst of it.
+void follow_rise(const Pressure& before, std::int64_t elapsed_ms, Pressure& now) {
+    const std::uint64_t rise_kib = minus(now.used_kib, before.used_kib);
+    const bool recent = elapsed_ms <= kRiseMaxGapMs;
+    const auto at_least_ms = static_cast<std::uint64_t>(std::max<std::int64_t>(elapsed_ms, 50));
+    now.rise_kib_per_s = recent ? rise_kib * 1000 / at_least_ms : 0;
+    now.climb_kib = halved(before.climb_kib, elapsed_ms, kClimbHalfLifeMs);
+    // Of a long rise, what falls into one second.
+    now.climb_kib += recent && elapsed_ms > 1000 ? now.rise_kib_per_s : (recent ? rise_kib : 0);
+    now.burst_kib = std::max(halved(before.burst_kib, elapsed_ms, kBurstHalfLifeMs), now.climb_kib);
+}
+
+// Pages read again had been cached: with so much more it would not have missed them.
+void follow_cache(const Pressure& before, std::int64_t elapsed_ms, Pressure& now) {
+    now.cache_half_life_ms = std::max(before.cache_half_life_ms, kCacheHalfLifeMs);
+    now.cache_kib = halved(before.cache_kib, elapsed_ms, now.cache_half_life_ms);
+    if (!before.last_report || !now.last_report ||
+        !comparable(*before.last_report, *now.last_report) ||
+        (now.stalled_share.value_or(0) < kStallShare / 2 &&
+         now.last_report->why != ReportWhy::psi)) {
+        return;
+    }
+    const std::uint64_t held_kib = minus(now.total_kib, now.used_kib);
+    const std::uint64_t missed_kib = read_again_kib(*before.last_report, *now.last_report);
+    if (missed_kib == 0) {
+        return;
+    }
+    const std::uint64_t wanted_kib =
+        held_kib + std::min(missed_kib, std::max(kStallStepMinKib, held_kib / 2));
+    if (wanted_kib > now.cache_kib) {
+        // It was tried with less than it had been known to need: be slower to try that again.
+        if (before.cache_kib > 0 &&
+            now.last_ms - before.cache_raised_ms >= now.cache_half_life_ms / 4) {
+            now.cache_half_life_ms = std::min(now.cache_half_life_ms * 2, kCacheHalfLifeMaxMs);
+        }
+        now.cache_kib = wanted_kib;
+        now.cache_raised_ms = now.last_ms;
+    }
+}
+
+Pressure first_heard(const Sample& sample, std::int64_t now_ms) {
+    Pressure first;
+    first.first_ms = now_ms;
+    first.last_ms = now_ms;
+    first.used_kib = sample.used_kib;
+    first.used_slow_kib = sample.used_kib;
+    first.burst_kib = std::max(kUnknownBurstMinKib, sample.total_kib / kUnknownBurstPart);
+    return first;
+}
+
 }  // namespace
 
-Pressure observe(const Pressure& before, const Sample& sample, std::int64_t now_ms) {
+Pressure observe(const Pressure& earlier, const Sample& sample, std::int64_t now_ms) {
+    const bool same_agent = earlier.agent == sample.agent;
+    const Pressure before = same_agent ? earlier : first_heard(sample, now_ms);
+    const std::int64_t elapsed_ms = std::max<std::int64_t>(now_ms - before.last_ms, 1);
     Pressure now = before;
-    const bool same_agent = before.agent == sample.agent;
-    const std::int64_t elapsed_ms =
-        same_agent ? std::max<std::int64_t>(now_ms - before.last_ms, 1) : 0;
     now.agent = sample.agent;
-    now.first_ms = same_agent ? before.first_ms : now_ms;
     now.last_ms = now_ms;
     now.total_kib = sample.total_kib;
     now.used_kib = sample.used_kib;
     now.heartbeat_ms = heartbeat_ms_of(sample);
-    now.used_slow_kib = same_agent && before.used_slow_kib > sample.used_kib
+    now.last_report = sample.report;
+    now.used_slow_kib = before.used_slow_kib > sample.used_kib
                             ? decayed_towards(sample.used_kib, before.used_slow_kib, elapsed_ms)
                             : sample.used_kib;
-    now.rise_kib_per_s =
-        same_agent && elapsed_ms <= kRiseMaxGapMs
-            ? minus(sample.used_kib, before.used_kib) * 1000 /
-                  static_cast<std::uint64_t>(std::max<std::int64_t>(elapsed_ms, 50))
-            : 0;
-    now.stalled_share = same_agent && before.last_report && sample.report
+    now.stalled_share = before.last_report && sample.report
                             ? stalled_share(*before.last_report, *sample.report)
                             : std::nullopt;
+    follow_rise(before, elapsed_ms, now);
+    follow_cache(before, elapsed_ms, now);
     const bool stalls = now.stalled_share.value_or(0) >= kStallShare;
     const bool trigger = sample.report && sample.report->why == ReportWhy::psi;
-    now.stalled_ms = stalls || trigger ? now_ms : (same_agent ? before.stalled_ms : -1);
-    now.last_report = sample.report;
+    now.stalled_ms = stalls || trigger ? now_ms : before.stalled_ms;
     return now;
 }
 
@@ -102,33 +166,36 @@ std::int64_t stale_at_ms(const Pressure& pressure) {
            kHeartbeatGraceMs;
 }
 
-Demand quick_demand(const Pressure& p, const DemandRule& rule, std::int64_t now_ms) {
+Demand demand_of(const Pressure& p, const DemandRule& rule, std::int64_t now_ms) {
     Demand demand;
+    demand.stalled = recently_stalled(p, now_ms);
+    const std::int64_t silent_ms = std::max<std::int64_t>(now_ms - p.last_ms, 0);
+    const std::uint64_t base_kib = p.used_kib + rule.overhead_kib;
+    demand.burst_kib = halved(p.burst_kib, silent_ms, kBurstHalfLifeMs);
+    const std::uint64_t margin_kib = std::max(kMarginMinKib, demand.burst_kib / kFirstPartOfBurst);
+    demand.must_kib = base_kib + margin_kib;
+
+    const std::uint64_t cache_kib =
+        halved(p.cache_kib, silent_ms, std::max(p.cache_half_life_ms, kCacheHalfLifeMs));
     // Twice what is in use is the most that a rise alone may claim.
     const std::uint64_t lead_kib = std::min(p.rise_kib_per_s * kLeadMs / 1000, p.used_kib);
-    demand.need_kib =
-        with_headroom(p.used_kib, rule.headroom_percent) + lead_kib + rule.overhead_kib;
-    demand.stalled = recently_stalled(p, now_ms);
-    // A stall that a report says is over, or that leaves plenty available, was not for want of
-    // size.
+    demand.quick_kib = base_kib + lead_kib + std::max(margin_kib, cache_kib);
+    // A stall that leaves plenty available was not for want of size, and what was read again is
+    // in cache_kib.
     const std::uint64_t available_kib = minus(p.total_kib, p.used_kib);
     if (demand.stalled && available_kib < p.total_kib / 4) {
         // From the size it had when it said so, so that one stall is one step.
         const std::uint64_t size_kib = p.total_kib + rule.overhead_kib;
-        demand.need_kib =
-            std::max(demand.need_kib, size_kib + std::max(kStallStepMinKib, size_kib / 4));
+        demand.quick_kib = std::max(
+            demand.quick_kib, size_kib + std::max(kStallStepMinKib, size_kib / kStallStepPart));
     }
+    const std::uint64_t slow_used_kib =
+        p.used_slow_kib > p.used_kib ? decayed_towards(p.used_kib, p.used_slow_kib, silent_ms)
+                                     : p.used_kib;
+    const std::uint64_t slow_kib = with_headroom(slow_used_kib, rule.headroom_percent);
+    demand.slow_kib = std::max({demand.quick_kib, slow_kib + rule.overhead_kib,
+                                slow_used_kib + cache_kib + rule.overhead_kib});
     return demand;
-}
-
-Demand slow_demand(const Pressure& p, const DemandRule& rule, std::int64_t now_ms) {
-    const std::uint64_t used_kib =
-        p.used_slow_kib > p.used_kib
-            ? decayed_towards(p.used_kib, p.used_slow_kib,
-                              std::max<std::int64_t>(now_ms - p.last_ms, 0))
-            : p.used_kib;
-    return {with_headroom(used_kib, rule.headroom_percent) + rule.overhead_kib,
-            recently_stalled(p, now_ms)};
 }
 
 }  // namespace xenpack

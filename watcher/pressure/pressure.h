@@ -20,7 +20,15 @@ struct Pressure {
     // The most used of late: rises with used_kib at once, falls towards it by kCalmHalfLife. Growth
     // follows the quick one, shrinking the slow one (the maximum of two averages, as ESX does it).
     std::uint64_t used_slow_kib = 0;
-    std::uint64_t rise_kib_per_s = 0;     // how quickly used_kib is growing; 0 when it is not
+    std::uint64_t rise_kib_per_s = 0;  // how quickly used_kib is growing; 0 when it is not
+    // How much use rises within about a second: now, and at its worst, which is forgotten slowly.
+    std::uint64_t climb_kib = 0;
+    std::uint64_t burst_kib = 0;
+    // Page cache that it was seen to miss when it had less; forgotten slowly, so that a zone is
+    // tried with less of it now and then, the more slowly the more often that was a mistake.
+    std::uint64_t cache_kib = 0;
+    std::int64_t cache_half_life_ms = 0;
+    std::int64_t cache_raised_ms = 0;
     std::optional<double> stalled_share;  // of the time between the last two samples, 0..1
     std::int64_t stalled_ms = -1;         // when a stall was last seen; -1: never
     std::uint64_t heartbeat_ms = 0;       // a silence of twice this means a dead reporter
@@ -28,10 +36,15 @@ struct Pressure {
 };
 
 inline constexpr std::int64_t kCalmHalfLifeMs = 20'000;
+inline constexpr std::int64_t kClimbHalfLifeMs = 1'000;
+inline constexpr std::int64_t kBurstHalfLifeMs = 600'000;
+// senpai gives back at most 1 % each 6 s while nothing stalls, which is a half-life of 7 minutes.
+inline constexpr std::int64_t kCacheHalfLifeMs = 120'000;
+inline constexpr std::int64_t kCacheHalfLifeMaxMs = 3'600'000;
 
 // A zone counts as stalled above this share of its time lost to memory. oomd acts at 60 % for 30 s,
 // by killing; senpai aims at 0.1 %. Growing is cheap, so it begins well before work is lost.
-inline constexpr double kStallShare = 0.02;
+inline constexpr double kStallShare = 0.01;
 // Without PSI: so many KiB a second read back that had been there before.
 inline constexpr std::uint64_t kThrashKibPerS = 2048;
 // A silence of this many heartbeats, plus a grace for a busy host, is a dead reporter.
@@ -46,9 +59,13 @@ inline constexpr std::uint64_t kQubesHeartbeatMs = 300'000;
 // When the silence becomes a dead reporter, unless it speaks before.
 [[nodiscard]] std::int64_t stale_at_ms(const Pressure& pressure);
 
+// What a zone needs, as sizes of its domain, each at least the one before.
 struct Demand {
-    std::uint64_t need_kib = 0;  // target at which the zone would be at ease
-    bool stalled = false;        // it is losing time to memory now
+    std::uint64_t must_kib = 0;   // below this it is in danger: use, and room for a first rise
+    std::uint64_t quick_kib = 0;  // at ease now: also its bursts, its cache, and an end to a stall
+    std::uint64_t slow_kib = 0;   // at ease for long: also its recent peak, and all its headroom
+    std::uint64_t burst_kib = 0;  // what it may come to want within a second, beyond must
+    bool stalled = false;         // it is losing time to memory now
 };
 
 struct DemandRule {
@@ -56,10 +73,7 @@ struct DemandRule {
     unsigned headroom_percent = 25;
 };
 
-// The need to grow at once (quick) and the need to keep (slow): shrink only what is above the slow.
-[[nodiscard]] Demand quick_demand(const Pressure& pressure, const DemandRule& rule,
-                                  std::int64_t now_ms);
-[[nodiscard]] Demand slow_demand(const Pressure& pressure, const DemandRule& rule,
-                                 std::int64_t now_ms);
+[[nodiscard]] Demand demand_of(const Pressure& pressure, const DemandRule& rule,
+                               std::int64_t now_ms);
 
 }  // namespace xenpack

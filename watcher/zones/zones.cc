@@ -10,6 +10,7 @@
 
 #include "watcher/loop/loop.h"
 #include "watcher/zones/flood.h"
+#include "watcher/zones/follow.h"
 
 namespace xenpack {
 namespace {
@@ -24,9 +25,6 @@ std::optional<std::uint64_t> kib_or_nothing(const Expected<std::optional<std::st
     const auto kib = parse_kib(**value, kMostKib);
     return kib ? std::optional(*kib) : std::nullopt;
 }
-
-// A guest's kernel counts a page moments after Xen does.
-constexpr std::int64_t kAtRestMs = 300;
 
 ZoneKey key_of(const xenpack_domain& domain) {
     ZoneKey key;
@@ -221,54 +219,14 @@ struct Zones::Watched {
         } else if (!is_news(*sample)) {
             return;
         } else {
-            zone.garbled_why.clear();
-            zone.pressure = observe(zone.pressure, *sample, Loop::now_ms());
-            unmeasured = true;
+            take_sample(zone, *sample, Loop::now_ms());
         }
         owner.mediator_.zones_changed();
-    }
-
-    // Takes note of where the domain is on its way to its target.
-    void follow() {
-        if (!zone.target_kib) {
-            return;
-        }
-        constexpr std::uint32_t kStill =
-            XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_IS_SHUTDOWN | XENPACK_DOMAIN_NEVER_RAN;
-        const std::int64_t now_ms = Loop::now_ms();
-        const std::uint64_t current = zone.domain.current_kib;
-        const bool was_at_rest =
-            direction(zone.progress, at_rest_kib) == Direction::none &&
-            std::max(current, at_rest_kib) - std::min(current, at_rest_kib) <= kReachedWithinKib;
-        zone.progress = (zone.domain.flags & kStill) != 0
-                            ? restarted(zone.progress, *zone.target_kib, current, now_ms)
-                            : advance(zone.progress, *zone.target_kib, current, now_ms);
-        if (!was_at_rest || direction(zone.progress, current) != Direction::none) {
-            at_rest_kib = current;
-            at_rest_since_ms = now_ms;
-        }
-        measure_overhead();
-    }
-
-    // A report and a domain at rest together tell what the domain holds beyond its kernel's memory.
-    void measure_overhead() {
-        // The report must have been made at rest too, not on the way there.
-        if (!unmeasured || zone.pressure.total_kib == 0 ||
-            direction(zone.progress, zone.domain.current_kib) != Direction::none ||
-            zone.pressure.last_ms < at_rest_since_ms + kAtRestMs) {
-            return;
-        }
-        const std::uint64_t current = zone.domain.current_kib;
-        zone.overhead_kib = current - std::min(current, zone.pressure.total_kib);
-        unmeasured = false;
     }
 
     Zones& owner;
     Zone zone;
     bool classified = false;
-    bool unmeasured = false;
-    std::uint64_t at_rest_kib = 0;
-    std::int64_t at_rest_since_ms = 0;
     Flood flood{kReportBurst, kReportsPerS};
     std::unique_ptr<Loop::Timer> flood_timer;
     std::vector<Store::WatchHandle> watches;
@@ -337,7 +295,7 @@ void Zones::add(const xenpack_domain& domain) {
             mediator_.zone_found(watched->zone);
         }
     }
-    watched->follow();
+    follow(watched->zone, Loop::now_ms());
 }
 
 void Zones::classify(Watched& watched) {

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The rules for one zone: what it wishes beyond its target, and what it could do without.
+#include "watcher/balance/need.h"
+
+#include <algorithm>
+
+namespace xenpack {
+namespace {
+
+constexpr std::uint64_t kMib = 1024;
+// A donor with little to spare gives that at once rather than in ever smaller parts.
+constexpr std::uint64_t kGiveWholeKib = 32 * kMib;
+
+std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
+    return a > b ? a - b : 0;
+}
+std::uint64_t whole_mib(std::uint64_t kib) {
+    return (kib + kMib - 1) / kMib * kMib;
+}
+std::uint64_t whole_pages(std::uint64_t kib) {
+    return kib / 4 * 4;
+}
+
+// A size that the zone may have.
+std::uint64_t within(const ZoneView& z, std::uint64_t kib) {
+    const std::uint64_t low = std::min(z.floor_kib, z.ceiling_kib);
+    return std::min(whole_mib(std::clamp(kib, low, z.ceiling_kib)), z.ceiling_kib);
+}
+
+bool can_give(const ZoneView& z) {
+    return z.may_change && z.may_shrink && !z.stalled && !z.pin_kib && z.slow_need_kib > 0;
+}
+
+std::uint64_t need_of(const ZoneView& z, Keep keep) {
+    switch (keep) {
+        case Keep::slow:
+            return std::max(z.slow_need_kib, z.quick_need_kib);
+        case Keep::quick:
+            return z.quick_need_kib;
+        case Keep::must:
+            return z.must_kib;
+    }
+    return z.slow_need_kib;
+}
+
+}  // namespace
+
+Wish wish_of(const ZoneView& z) {
+    Wish wish;
+    if (!z.may_change || (z.quick_need_kib == 0 && !z.pin_kib && z.target_kib >= z.floor_kib)) {
+        return wish;
+    }
+    const std::uint64_t need_to = within(z, z.pin_kib.value_or(z.quick_need_kib));
+    wish.need_kib = whole_pages(minus(need_to, z.target_kib));
+    const bool admins_word = z.pin_kib || z.target_kib < z.floor_kib;
+    if (wish.need_kib < kGrowStepMinKib && !admins_word) {
+        return {};
+    }
+    const std::uint64_t hard_to = z.pin_kib || z.stalled ? need_to : within(z, z.must_kib);
+    wish.hard_kib = std::min(whole_pages(minus(hard_to, z.target_kib)), wish.need_kib);
+    wish.ease_kib = z.pin_kib ? 0 : whole_pages(minus(within(z, z.slow_need_kib), need_to));
+    wish.own_kib = std::min(wish.need_kib, whole_pages(z.leaving_kib));
+    return wish;
+}
+
+std::uint64_t slack_kib(const ZoneView& z, Keep keep) {
+    if (!can_give(z)) {
+        return 0;
+    }
+    const std::uint64_t slack =
+        minus(z.target_kib, std::max(z.floor_kib, whole_mib(need_of(z, keep))));
+    return slack >= kShrinkStepMinKib ? slack : 0;
+}
+
+bool rested(const ZoneView& z, std::int64_t now_ms) {
+    return z.last_shrink_ms == 0 || now_ms - z.last_shrink_ms >= kSlowShrinkEveryMs;
+}
+
+std::uint64_t cap_kib(const ZoneView& z, std::uint64_t slack_kib, Keep keep, bool hard) {
+    switch (keep) {
+        case Keep::slow:
+        case Keep::quick:
+            return slack_kib <= kGiveWholeKib ? slack_kib : slack_kib / 4 * 3;
+        case Keep::must:
+            return std::min(slack_kib,
+                            std::max(hard ? slack_kib / 2 : z.target_kib / 32, kShrinkStepMinKib));
+    }
+    return 0;
+}
+
+std::uint64_t slow_step_kib(const ZoneView& z) {
+    return std::max(z.target_kib / 100 * kSlowShrinkPercent, kShrinkStepMinKib);
+}
+
+bool over_its_limits(const ZoneView& z) {
+    if (!z.may_change || !z.may_shrink) {
+        return false;
+    }
+    return z.target_kib > (z.pin_kib ? within(z, *z.pin_kib) : z.ceiling_kib);
+}
+
+std::optional<std::uint64_t> limited_to_kib(const ZoneView& z, std::int64_t now_ms) {
+    if (!over_its_limits(z)) {
+        return std::nullopt;
+    }
+    if (z.pin_kib) {
+        return within(z, *z.pin_kib);
+    }
+    if (!rested(z, now_ms)) {
+        return std::nullopt;
+    }
+    return std::max(z.ceiling_kib, minus(z.target_kib, slow_step_kib(z)));
+}
+
+std::uint64_t burst_to_come_kib(const ZoneView& z) {
+    return z.may_change ? std::min(z.burst_kib, minus(z.ceiling_kib, z.target_kib)) : 0;
+}
+
+}  // namespace xenpack

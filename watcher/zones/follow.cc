@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// From what was read of a domain to where it is on its way, and to the view that is decided upon.
+#include "watcher/zones/follow.h"
+
+#include <algorithm>
+
+namespace xenpack {
+namespace {
+
+// A guest's kernel counts a page moments after Xen does.
+constexpr std::int64_t kAtRestMs = 300;
+// A zone that has just begun to report is still starting its work: nothing is taken from it yet.
+constexpr std::int64_t kGraceMs = 10'000;
+// Agents that report by the clock cannot say that too much was taken: nothing is taken on older
+// word.
+constexpr std::int64_t kDeafAgentMs = 5'000;
+// The constant libxl adds to a domain's limit in Xen (LIBXL_MAXMEM_CONSTANT).
+constexpr std::uint64_t kLimitAboveTargetKib = 1024;
+
+std::uint64_t apart(std::uint64_t a, std::uint64_t b) {
+    return std::max(a, b) - std::min(a, b);
+}
+
+Direction direction_of(const Zone& zone) {
+    return zone.target_kib ? direction(zone.progress, zone.domain.current_kib) : Direction::none;
+}
+
+// A report and a domain at rest together tell what the domain holds beyond its kernel's memory.
+void measure_overhead(Zone& zone) {
+    // The report must have been made at rest too, not on the way there.
+    if (!zone.unmeasured || zone.pressure.total_kib == 0 || direction_of(zone) != Direction::none ||
+        zone.pressure.last_ms < zone.at_rest_since_ms + kAtRestMs) {
+        return;
+    }
+    const std::uint64_t current = zone.domain.current_kib;
+    zone.overhead_kib = current - std::min(current, zone.pressure.total_kib);
+    zone.unmeasured = false;
+}
+
+bool may_change(ZoneState state) {
+    switch (state) {
+        case ZoneState::steady:
+        case ZoneState::growing:
+        case ZoneState::shrinking:
+        case ZoneState::waiting:
+        case ZoneState::pinned:
+            return true;
+        case ZoneState::unmanaged:
+        case ZoneState::building:
+        case ZoneState::booting:
+        case ZoneState::paused:
+        case ZoneState::saving:
+        case ZoneState::shutdown:
+        case ZoneState::stale:
+        case ZoneState::garbled:
+        case ZoneState::flooding:
+        case ZoneState::stuck:
+            return false;
+    }
+    return false;
+}
+
+std::uint64_t distance_kib(const Zone& zone) {
+    const std::int64_t goal =
+        static_cast<std::int64_t>(zone.target_kib.value_or(0)) + zone.progress.offset_kib;
+    return static_cast<std::uint64_t>(
+        std::abs(goal - static_cast<std::int64_t>(zone.domain.current_kib)));
+}
+
+// Only on fresh word: it has spoken again since it was first listened to, its grace is over, and
+// an agent that cannot call for help in between has spoken just now.
+bool may_be_taken_from(const Pressure& pressure, std::int64_t now_ms) {
+    const bool calls_for_help = pressure.agent == Agent::xenpack;
+    return pressure.last_ms > pressure.first_ms && now_ms - pressure.first_ms >= kGraceMs &&
+           (calls_for_help || now_ms - pressure.last_ms <= kDeafAgentMs);
+}
+
+void add_demand(const Zone& zone, std::int64_t now_ms, ZoneView& view) {
+    if (zone.pressure.agent == Agent::none) {
+        return;
+    }
+    const Demand demand = demand_of(zone.pressure, demand_rule(zone), now_ms);
+    view.must_kib = demand.must_kib;
+    view.quick_need_kib = demand.quick_kib;
+    view.slow_need_kib = demand.slow_kib;
+    view.burst_kib = demand.burst_kib;
+    view.stalled = demand.stalled;
+    view.used_kib = zone.pressure.used_kib;
+    view.stalled_share = zone.pressure.stalled_share;
+}
+
+}  // namespace
+
+void follow(Zone& zone, std::int64_t now_ms) {
+    if (!zone.target_kib) {
+        return;
+    }
+    constexpr std::uint32_t kStill =
+        XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_IS_SHUTDOWN | XENPACK_DOMAIN_NEVER_RAN;
+    const std::uint64_t current = zone.domain.current_kib;
+    const bool was_at_rest = direction(zone.progress, zone.at_rest_kib) == Direction::none &&
+                             apart(current, zone.at_rest_kib) <= kReachedWithinKib;
+    zone.progress = (zone.domain.flags & kStill) != 0
+                        ? restarted(zone.progress, *zone.target_kib, current, now_ms)
+                        : advance(zone.progress, *zone.target_kib, current, now_ms);
+    if (!was_at_rest || direction(zone.progress, current) != Direction::none) {
+        zone.at_rest_kib = current;
+        zone.at_rest_since_ms = now_ms;
+    }
+    measure_overhead(zone);
+}
+
+void take_sample(Zone& zone, const Sample& sample, std::int64_t now_ms) {
+    zone.garbled_why.clear();
+    zone.pressure = observe(zone.pressure, sample, now_ms);
+    zone.unmeasured = true;
+}
+
+void excuse(Zone& zone, std::uint64_t host_free_kib, std::uint64_t emergency_kib,
+            std::int64_t now_ms) {
+    if (host_free_kib < emergency_kib / 2 && direction_of(zone) == Direction::growing) {
+        zone.progress = restarted(zone.progress, *zone.target_kib, zone.domain.current_kib, now_ms);
+    }
+}
+
+std::optional<std::uint64_t> target_if_stuck_kib(const Zone& zone, std::int64_t now_ms) {
+    if (state_of(zone, now_ms) != ZoneState::stuck || !zone.target_kib || !zone.static_max_kib) {
+        return std::nullopt;
+    }
+    const std::int64_t at_kib =
+        static_cast<std::int64_t>(zone.domain.current_kib) - zone.progress.offset_kib;
+    const std::uint64_t holds =
+        std::min(static_cast<std::uint64_t>(std::max<std::int64_t>(at_kib, 4)),
+                 *zone.static_max_kib) /
+        4 * 4;
+    return apart(*zone.target_kib, holds) <= kReachedWithinKib ? std::nullopt
+                                                               : std::optional(holds);
+}
+
+std::optional<std::uint64_t> limit_at_rest_kib(const Zone& zone, std::int64_t now_ms) {
+    if (!zone.target_kib || !may_change(state_of(zone, now_ms)) ||
+        direction_of(zone) != Direction::none) {
+        return std::nullopt;
+    }
+    const auto offset =
+        static_cast<std::uint64_t>(std::max<std::int64_t>(zone.progress.offset_kib, 0));
+    const std::uint64_t limit = *zone.target_kib + offset;
+    return zone.domain.limit_kib <= limit + kLimitAboveTargetKib ? std::nullopt
+                                                                 : std::optional(limit);
+}
+
+std::int64_t grace_ends_ms(const Zone& zone) {
+    return zone.pressure.first_ms + kGraceMs;
+}
+
+ZoneView view_of(const Zone& zone, std::int64_t now_ms) {
+    ZoneView view;
+    view.target_kib = zone.target_kib.value_or(zone.domain.current_kib);
+    view.current_kib = zone.domain.current_kib;
+    view.floor_kib = floor_kib(zone);
+    view.ceiling_kib = ceiling_kib(zone);
+    view.weight = weight(zone);
+    view.pin_kib = zone.overrides.pin_kib;
+    view.last_shrink_ms = zone.last_shrink_ms;
+
+    const Direction towards = direction_of(zone);
+    view.pending_kib = towards == Direction::growing ? distance_kib(zone) : 0;
+    view.leaving_kib =
+        towards == Direction::shrinking && !zone.progress.stuck(now_ms) ? distance_kib(zone) : 0;
+    const ZoneState state = state_of(zone, now_ms);
+    // What could not shrink may still need to grow.
+    const bool only_grow =
+        state == ZoneState::stuck && zone.progress.stuck_direction == Direction::shrinking;
+    view.may_change = (may_change(state) || only_grow) && zone.target_kib && zone.static_max_kib;
+    view.may_shrink = view.may_change && !only_grow && towards == Direction::none &&
+                      may_be_taken_from(zone.pressure, now_ms);
+    add_demand(zone, now_ms, view);
+    return view;
+}
+
+}  // namespace xenpack
