@@ -40,6 +40,13 @@ class Peer : public simulate::Policy {
     // Sets and counts it, unless it is the target already.
     void set_target(sim::Host& host, sim::Domain& domain, std::uint64_t target_kib);
 
+    // Brings zones to sizes, by domid: who is to shrink is told at once, who is to grow gets what
+    // is free beyond `keep_free_kib` and promised to nobody, all in proportion where it is too
+    // little. For those whose own hypervisor gives a page when it is touched; a target that Xen
+    // cannot back would send Linux' driver to sleep.
+    void move_towards(sim::Host& host, const std::map<std::uint32_t, std::uint64_t>& sizes_kib,
+                      std::uint64_t keep_free_kib);
+
     // Hypervisors that hand out memory as it is touched start a guest at its full size. Xen takes a
     // domain's memory at once, so here such a guest starts with what there is, and at least
     // `least`. `free_kib` is what was seen free in the last step.
@@ -53,6 +60,9 @@ class Peer : public simulate::Policy {
     std::string_view name_;
     std::uint64_t changes_ = 0;
 };
+
+// What is free and promised to nobody, beyond `keep_free_kib`.
+[[nodiscard]] std::uint64_t spare_kib(const sim::Host& host, std::uint64_t keep_free_kib);
 
 // True once in each period of virtual time.
 class Every {

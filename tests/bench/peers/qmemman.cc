@@ -29,10 +29,6 @@ std::int64_t as_signed(std::uint64_t value) {
     return static_cast<std::int64_t>(value);
 }
 
-std::uint64_t scaled(double factor, std::uint64_t value) {
-    return static_cast<std::uint64_t>(factor * static_cast<double>(value));
-}
-
 struct Shared {
     const View* view = nullptr;
     std::uint64_t target = 0;
