@@ -112,6 +112,10 @@ plugin_test_parts := $(filter-out $(plugin_tests),$(wildcard tests/plugin/*.c te
 plugin_test_names := $(basename $(notdir $(plugin_tests)))
 # A program that tries a plugin on a host, by hand or in the lab. Not installed.
 probe_src := $(wildcard tests/plugin/on_host/*.cc)
+# The benchmark of policies in virtual time. What it is made of, but for its main, is tested too.
+bench_main := tests/bench/balance_bench.cc
+bench_src := $(filter-out $(bench_main),$(wildcard tests/bench/*.cc tests/bench/*/*.cc))
+unit_src += $(bench_src)
 fuzz_names := $(patsubst tests/fuzz/%.cc,%,$(wildcard tests/fuzz/*_fuzz.cc))
 
 manuals := $(patsubst etc/man/%.scd,build/man/%,$(wildcard etc/man/*.scd))
@@ -161,6 +165,10 @@ $(1)/tests/unit: $(call objects,$(1),$(unit_src)) $(1)/rooms.a
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)$(2) -Wl,--as-needed $(4) -o $$@ $$(filter %.o %.a,$$^) $(host_libs) \
 	    -lgmock_main $(GTEST_LIBS)
+
+$(1)/tests/balance_bench: $(call objects,$(1),$(bench_main) $(bench_src)) $(1)/rooms.a
+	@mkdir -p $$(@D)
+	$$(call say,LINK,$$@)$(2) -Wl,--as-needed $(4) -o $$@ $$(filter %.o %.a,$$^) $(host_libs)
 
 $(1)/tests/plugin/%: $(1)/obj/tests/plugin/%.o $(call objects,$(1),$(plugin_test_parts)) \
     $(1)/plugin.a $(1)/rooms.a

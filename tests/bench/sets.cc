@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What the sets are made of; their sizes are those of small services, so that a run stays short.
+#include "tests/bench/sets.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "plugin/sim/generate.h"
+#include "tests/bench/peers/static.h"
+
+namespace xenpack::bench {
+namespace {
+
+constexpr std::uint64_t kSeeds = 6;
+constexpr std::uint64_t kMib = 1024;
+
+std::shared_ptr<const sim::Trace> shared(sim::Trace trace) {
+    return std::make_shared<const sim::Trace>(std::move(trace));
+}
+
+// The same kind of trace from different seeds.
+template <class Shape>
+TraceSet seeded(const std::string& name, sim::Trace (*generate)(const Shape&), Shape shape) {
+    TraceSet set{name, {}};
+    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+        shape.seed = seed;
+        set.traces.push_back(shared(generate(shape)));
+    }
+    return set;
+}
+
+}  // namespace
+
+std::vector<TraceSet> generated_sets() {
+    return {seeded("bursts", sim::bursts, sim::Bursts{}), seeded("days", sim::day, sim::Day{}),
+            seeded("idle", sim::idle, sim::Idle{}),
+            seeded("gc-heap", sim::sawtooth, sim::Sawtooth{}),
+            seeded("training", sim::training, sim::Training{})};
+}
+
+Expected<std::vector<TraceSet>> recorded_sets(const std::string& folder) {
+    std::vector<TraceSet> sets;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+        if (entry.path().extension() != ".trace") {
+            continue;
+        }
+        std::ifstream file(entry.path());
+        std::ostringstream text;
+        text << file.rdbuf();
+        if (!file) {
+            return fail("cannot read {}", entry.path().string());
+        }
+        const std::string name = entry.path().stem().string();
+        auto trace = sim::parse_trace(text.str(), name);
+        if (!trace) {
+            return tl::unexpected(trace.error().during(entry.path().string()));
+        }
+        sets.push_back({name, {shared(std::move(*trace))}});
+    }
+    std::sort(sets.begin(), sets.end(),
+              [](const TraceSet& a, const TraceSet& b) { return a.name < b.name; });
+    return sets;
+}
+
+TraceSet mix_of(const std::vector<TraceSet>& sets) {
+    TraceSet mix{"mix", {}};
+    for (std::size_t round = 0; round < kSeeds; ++round) {
+        for (const TraceSet& set : sets) {
+            if (round < set.traces.size()) {
+                mix.traces.push_back(set.traces[round]);
+            }
+        }
+    }
+    return mix;
+}
+
+sim::HostConfig host_for(const TraceSet& set, unsigned zones) {
+    sim::HostConfig host;
+    host.xen_kib = 64 * kMib;
+    host.dom0_kib = 512 * kMib;
+    host.total_kib = host.xen_kib + host.dom0_kib;
+    for (unsigned zone = 0; zone < zones; ++zone) {
+        const sim::Trace& trace = *set.traces[zone % set.traces.size()];
+        host.total_kib += sim::Host::start_cost_kib(Static().zone_config(trace.peak_kib()));
+    }
+    return host;
+}
+
+}  // namespace xenpack::bench
