@@ -99,13 +99,13 @@ program_mains := $(shell grep -lE '^int main\b' watcher/*.cc watcher/*/*.cc 2>/d
 sim_src := $(filter-out plugin/sim/toolstack.cc plugin/sim/store.cc plugin/sim/plugin%.cc, \
     $(wildcard plugin/sim/*.cc))
 rooms_src := $(filter-out $(program_mains) watcher/cli/% watcher/guest/%, \
-    $(wildcard watcher/*.cc watcher/*/*.cc)) $(sim_src)
+    $(wildcard watcher/*.cc watcher/*/*.cc)) $(sim_src) watcher/guest/reporting.cc
 cli_src := $(wildcard watcher/cli/*.cc)
 guest_src := $(wildcard watcher/guest/*.cc) watcher/pressure/report.cc
 plugin_src := $(wildcard plugin/libxl/*.cc)
 
 unit_src := $(wildcard tests/unit/*.cc tests/unit/*/*.cc) \
-    $(filter-out $(program_mains) watcher/pressure/%,$(cli_src) $(guest_src))
+    $(filter-out $(program_mains) $(rooms_src),$(cli_src) $(guest_src))
 # One program for each file with a main; the others in the folder are linked to all of them.
 plugin_tests := $(shell grep -lE '^int main\b' tests/plugin/*.c tests/plugin/*.cc 2>/dev/null)
 plugin_test_parts := $(filter-out $(plugin_tests),$(wildcard tests/plugin/*.c tests/plugin/*.cc))

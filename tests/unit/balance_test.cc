@@ -119,6 +119,17 @@ TEST(Plan, UnderTheReserveTakesLittleAtATime) {
     EXPECT_LE(taken(p, 0), 800 * kMib / 100 * kSlowShrinkPercent);
 }
 
+TEST(Plan, UnderHalfTheReserveTakesAtOnceWhatIsNotNeededNow) {
+    std::vector<ZoneView> zones{zone(800, 200)};
+    zones[0].slow_need_kib = 780 * kMib;
+    zones[0].last_shrink_ms = kNowMs - 500;
+    HostView h = host(80);
+    h.reserve_kib = 600 * kMib;
+    EXPECT_GE(taken(plan(h, zones, kNowMs), 0), 220 * kMib);
+    h.reserve_kib = 140 * kMib;
+    EXPECT_EQ(taken(plan(h, zones, kNowMs), 0), 0U);
+}
+
 TEST(Plan, UnderTheReserveLetsAZoneRestBetweenSteps) {
     std::vector<ZoneView> zones{zone(800, 200)};
     zones[0].last_shrink_ms = kNowMs - 500;
@@ -345,7 +356,8 @@ TEST(Plan, KeepsItsPromisesOnAnyInput) {
             ASSERT_TRUE(z.may_shrink);
             ASSERT_GE(c.to_kib, std::min(z.floor_kib, z.ceiling_kib));
             if (c.why == ChangeWhy::reserve) {
-                ASSERT_GE(c.to_kib, z.slow_need_kib);
+                const bool urgent = h.free_kib < h.reserve_kib / 2 + pending + h.promised_kib;
+                ASSERT_GE(c.to_kib, urgent ? z.quick_need_kib : z.slow_need_kib);
             }
             if (c.why == ChangeWhy::give || c.why == ChangeWhy::reserve) {
                 ASSERT_GE(c.to_kib, z.must_kib);

@@ -12,7 +12,11 @@ namespace {
 constexpr std::uint64_t kMib = 1024;
 
 struct Reporter {
-    Report last{.heartbeat_s = 30, .total_kib = 512 * kMib, .some_us = 0, .full_us = 0};
+    Report last{.heartbeat_s = 30,
+                .total_kib = 512 * kMib,
+                .free_kib = 4 * kMib,
+                .some_us = 0,
+                .full_us = 0};
     Pressure pressure;
     std::int64_t now_ms = 1'000'000;
 
@@ -58,14 +62,22 @@ TEST(MustHave, OfAZoneThatIsNotKnownYetLeavesRoomForABurst) {
 TEST(MustHave, RemembersTheWorstBurstLongAfterIt) {
     Reporter r;
     r.says(100);
+    r.says(100, kStartingMs);
     r.says(190, 300);
     r.says(280, 300);
-    for (int i = 0; i < 60; ++i) {
+    for (int i = 0; i < 20; ++i) {
         r.says(100, 1000);
     }
     EXPECT_GT(demand(r).burst_kib, 130 * kMib);
     EXPECT_GT(demand(r).must_kib, (100 + 40 + 16) * kMib);
     EXPECT_LT(demand(r, 10 * kBurstHalfLifeMs).must_kib, (100 + 13 + 16) * kMib);
+}
+
+TEST(MustHave, WhatAWorkloadTakesAtItsStartIsNoBurst) {
+    Reporter r;
+    r.says(100);
+    r.says(400, 500);
+    EXPECT_LE(demand(r).burst_kib, 32 * kMib);
 }
 
 TEST(MustHave, OfASlowRiseIsNoBurst) {
@@ -107,8 +119,8 @@ TEST(QuickDemand, HoldsThePageCacheThatWasMissed) {
     r.says(250);
     r.last.refaults += 40 * kMib / 4;
     r.says(250, 1000, 200'000, ReportWhy::psi);
-    // It had 262 MiB available, and read 40 again.
-    EXPECT_GE(demand(r).quick_kib, (250 + 262 + 40 + 16) * kMib);
+    // It held 258 MiB of cache, and read 40 again.
+    EXPECT_GE(demand(r).quick_kib, (250 + 258 + 40 + 16) * kMib);
     EXPECT_LT(demand(r, kCacheHalfLifeMs).quick_kib, (250 + 160 + 16) * kMib);
 }
 
@@ -124,6 +136,16 @@ TEST(QuickDemand, IsSlowerToTryLessCacheTheMoreOftenThatWasAMistake) {
     r.says(250, kCacheHalfLifeMs);
     miss();
     EXPECT_EQ(r.pressure.cache_half_life_ms, 2 * kCacheHalfLifeMs);
+}
+
+TEST(QuickDemand, WhatIsReadAgainWithFreeMemoryAtHandIsNoNeed) {
+    Reporter r;
+    r.last.free_kib = 200 * kMib;
+    r.says(250);
+    r.last.refaults += 40 * kMib / 4;
+    r.says(250, 1000, 200'000, ReportWhy::psi);
+    EXPECT_FALSE(demand(r).stalled);
+    EXPECT_LT(demand(r).quick_kib, (250 + 40 + 16) * kMib);
 }
 
 TEST(QuickDemand, WhatIsReadAgainWithoutAStallIsNoNeed) {

@@ -89,6 +89,7 @@ TEST(Report, LargestNumbersComeBackAndFitTheLimit) {
                         most,
                         most,
                         most,
+                        most,
                         most};
     const std::string text = format_report(report);
     EXPECT_LE(text.size(), kReportMaxBytes);
@@ -295,6 +296,12 @@ TEST(Report, RefusesTotalOfZero) {
 TEST(Report, RefusesMoreAvailableThanTotal) {
     EXPECT_EQ(refusal(replaced(kLeast, "av=81234", "av=498113")), "av=498113 is above tot=498112");
     EXPECT_TRUE(parse_report(replaced(kLeast, "av=81234", "av=498112")));
+}
+
+TEST(Report, RefusesMoreFreeThanTotal) {
+    EXPECT_EQ(refusal(kLeast + " fr=498113"), "fr=498113 is above tot=498112");
+    EXPECT_EQ(parse_report(kLeast + " fr=498112")->free_kib, 498112U);
+    EXPECT_FALSE(parse_report(kLeast)->free_kib);
 }
 
 TEST(Report, RefusesMoreFreeSwapThanSwap) {

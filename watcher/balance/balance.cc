@@ -135,7 +135,7 @@ struct Wishing {
 struct Spent {
     std::uint64_t free_kib = 0;     // of the host's free memory
     std::uint64_t leaving_kib = 0;  // of what was leaving its zone and now stays
-    bool hard_wait = false;         // a zone that is in danger or stalls has to wait
+    bool danger = false;            // a zone has to wait for what it must have
 };
 
 // Grants what free memory backs, and first of all what a zone was asked to give and still holds:
@@ -171,7 +171,8 @@ Spent add_grows(const HostView& host, const Ledger& zones, Plan& plan) {
             plan.waiting.push_back(slot);
             plan.waiting_kib += waits;
         }
-        spent.hard_wait = spent.hard_wait || hard_grants[i] < hard[i];
+        spent.danger =
+            spent.danger || own + hard_grants[i] + kGrowStepMinKib <= zones.wish(slot).must_kib;
         if (own + wishing.grants[i] > 0) {
             spent.free_kib += wishing.grants[i];
             spent.leaving_kib += own;
@@ -251,9 +252,10 @@ class Taking {
         const std::uint64_t slack = minus(zones_.slack_kib(slot, keep), taken_of(slot));
         const bool hard = pace == Pace::waited_for_in_danger;
         // What costs the donor something is tried slowly, unless another is in danger.
-        const bool in_no_hurry = pace == Pace::reserve || (keep == Keep::must && !hard);
+        const bool tries_cache = keep == Keep::must && !hard;
         if (slack < kShrinkStepMinKib || over_its_limits(z) ||
-            (in_no_hurry && !rested(z, now_ms_))) {
+            (tries_cache && !rested(z, now_ms_, kCacheShrinkEveryMs)) ||
+            (pace == Pace::reserve && !rested(z, now_ms_))) {
             return 0;
         }
         const std::uint64_t cap = cap_kib(z, slack, keep, hard);
@@ -285,10 +287,10 @@ class Taking {
 };
 
 // For what is waited for: from those who lose nothing by it, then from those who lose little.
-void take_for_waiting(std::uint64_t needed_kib, bool hard, const Ledger& zones, std::int64_t now_ms,
-                      const HostView& host, Plan& plan) {
+void take_for_waiting(std::uint64_t needed_kib, bool danger, const Ledger& zones,
+                      std::int64_t now_ms, const HostView& host, Plan& plan) {
     Taking taking(zones, now_ms);
-    const auto pace = hard ? Taking::Pace::waited_for_in_danger : Taking::Pace::waited_for;
+    const auto pace = danger ? Taking::Pace::waited_for_in_danger : Taking::Pace::waited_for;
     for (const Keep keep : {Keep::slow, Keep::quick, Keep::must}) {
         needed_kib = taking.take(needed_kib, keep, pace);
     }
@@ -298,7 +300,13 @@ void take_for_waiting(std::uint64_t needed_kib, bool hard, const Ledger& zones, 
 void take_for_reserve(std::uint64_t needed_kib, const Ledger& zones, std::int64_t now_ms,
                       const HostView& host, Plan& plan) {
     Taking taking(zones, now_ms);
-    (void)taking.take(needed_kib, Keep::slow, Taking::Pace::reserve);
+    // Under half of the reserve the next burst may find nothing: then it is no time to be slow.
+    const std::uint64_t urgent_kib = minus(needed_kib, host.reserve_kib / 2);
+    std::uint64_t left_kib = taking.take(urgent_kib, Keep::slow, Taking::Pace::waited_for);
+    left_kib = taking.take(left_kib, Keep::quick, Taking::Pace::waited_for);
+    if (urgent_kib == 0) {
+        (void)taking.take(needed_kib, Keep::slow, Taking::Pace::reserve);
+    }
     taking.add_to(plan, ChangeWhy::reserve, host);
 }
 
@@ -338,7 +346,7 @@ Plan plan(const HostView& host, const Ledger& zones, std::int64_t now_ms) {
 
     add_limit_shrinks(zones, now_ms, plan);
     if (plan.state == HostState::shortage) {
-        take_for_waiting(minus(plan.waiting_kib, leaving_kib), spent.hard_wait, zones, now_ms, host,
+        take_for_waiting(minus(plan.waiting_kib, leaving_kib), spent.danger, zones, now_ms, host,
                          plan);
     } else if (plan.state == HostState::tight) {
         take_for_reserve(minus(lacking_kib, leaving_kib), zones, now_ms, host, plan);
@@ -383,12 +391,15 @@ std::uint64_t floor_for_size_kib(std::uint64_t size_kib) {
                                                {2048, 104, 8},
                                                {8192, 232, 16},
                                                {~std::uint64_t{0} / kMib, 488, 32}}};
+    // Linux' xen-selfballoon: 99 MiB and 1/32 of the rest.
+    constexpr std::uint64_t kBaseKib = 99 * kMib;
+    const std::uint64_t by_base_kib = kBaseKib + minus(size_kib, kBaseKib) / 32;
     for (const Row& row : kRows) {
         if (size_kib < row.below_mib * kMib) {
-            return row.base_mib * kMib + size_kib / row.divisor;
+            return std::min(row.base_mib * kMib + size_kib / row.divisor, by_base_kib);
         }
     }
-    return size_kib / 32;
+    return by_base_kib;
 }
 
 }  // namespace xenpack

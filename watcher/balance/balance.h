@@ -84,8 +84,8 @@ inline constexpr unsigned kLearnedReserveMaxPercent = 10;
 
 [[nodiscard]] std::string_view name_of(HostState state);
 
-// The least a zone of this size should be left with, where its owner names no floor: the table of
-// Hyper-V's guest driver (half of 128 MiB and less ... 1/32 of what is above 8 GiB).
+// The least a zone of this size should be left with, where its owner names no floor: what Linux'
+// xen-selfballoon kept, and for small zones what Hyper-V's guest driver keeps, which is less there.
 [[nodiscard]] std::uint64_t floor_for_size_kib(std::uint64_t size_kib);
 
 }  // namespace xenpack

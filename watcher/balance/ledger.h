@@ -33,7 +33,9 @@ class Ledger {
     void clear();
 
     [[nodiscard]] std::size_t size() const { return size_; }
-    [[nodiscard]] bool has(Slot slot) const { return slot < entries_.size() && entries_[slot].used; }
+    [[nodiscard]] bool has(Slot slot) const {
+        return slot < entries_.size() && entries_[slot].used;
+    }
     // Of a slot that it has.
     [[nodiscard]] const ZoneView& view(Slot slot) const { return entries_[slot].view; }
     [[nodiscard]] const Wish& wish(Slot slot) const { return entries_[slot].wish; }

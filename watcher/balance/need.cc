@@ -53,11 +53,15 @@ Wish wish_of(const ZoneView& z) {
     const std::uint64_t need_to = within(z, z.pin_kib.value_or(z.quick_need_kib));
     wish.need_kib = whole_pages(minus(need_to, z.target_kib));
     const bool admins_word = z.pin_kib || z.target_kib < z.floor_kib;
-    if (wish.need_kib < kGrowStepMinKib && !admins_word) {
+    const bool in_danger = z.target_kib + kGrowStepMinKib < within(z, z.must_kib);
+    const std::uint64_t worth_kib =
+        in_danger ? kGrowStepMinKib : std::max(kGrowStepMinKib, z.step_kib);
+    if (wish.need_kib < worth_kib && !admins_word) {
         return {};
     }
-    const std::uint64_t hard_to = z.pin_kib || z.stalled ? need_to : within(z, z.must_kib);
-    wish.hard_kib = std::min(whole_pages(minus(hard_to, z.target_kib)), wish.need_kib);
+    const std::uint64_t must_to = z.pin_kib ? need_to : within(z, z.must_kib);
+    wish.must_kib = std::min(whole_pages(minus(must_to, z.target_kib)), wish.need_kib);
+    wish.hard_kib = z.stalled ? wish.need_kib : wish.must_kib;
     wish.ease_kib = z.pin_kib ? 0 : whole_pages(minus(within(z, z.slow_need_kib), need_to));
     wish.own_kib = std::min(wish.need_kib, whole_pages(z.leaving_kib));
     return wish;
@@ -72,8 +76,8 @@ std::uint64_t slack_kib(const ZoneView& z, Keep keep) {
     return slack >= kShrinkStepMinKib ? slack : 0;
 }
 
-bool rested(const ZoneView& z, std::int64_t now_ms) {
-    return z.last_shrink_ms == 0 || now_ms - z.last_shrink_ms >= kSlowShrinkEveryMs;
+bool rested(const ZoneView& z, std::int64_t now_ms, std::int64_t every_ms) {
+    return z.last_shrink_ms == 0 || now_ms - z.last_shrink_ms >= every_ms;
 }
 
 std::uint64_t cap_kib(const ZoneView& z, std::uint64_t slack_kib, Keep keep, bool hard) {

@@ -19,6 +19,7 @@ struct ZoneView {
     std::uint64_t quick_need_kib = 0;
     std::uint64_t slow_need_kib = 0;
     std::uint64_t burst_kib = 0;
+    std::uint64_t step_kib = 0;  // it should grow by no less than this, unless it is in danger
     bool stalled = false;
     std::uint64_t used_kib = 0;           // for reasons only
     std::optional<double> stalled_share;  // for reasons only, 0..1
@@ -37,9 +38,13 @@ inline constexpr std::uint64_t kShrinkStepMinKib = 8 * 1024;
 // each 10 s, senpai 1 % each 6 s.
 inline constexpr unsigned kSlowShrinkPercent = 5;
 inline constexpr std::int64_t kSlowShrinkEveryMs = 2'000;
+// A page cache in use is tried with less so seldom: both for the zone that loses it and for the one
+// that gets it, moving it costs the time that having it saves.
+inline constexpr std::int64_t kCacheShrinkEveryMs = 10'000;
 
 // Beyond its target, in the order in which it is granted. Whole pages.
 struct Wish {
+    std::uint64_t must_kib = 0;  // in danger without it; part of hard_kib
     std::uint64_t hard_kib = 0;  // in danger or stalled without it, or an admin's word
     std::uint64_t need_kib = 0;  // not at ease without it; hard_kib is part of it
     std::uint64_t ease_kib = 0;  // and what it will want before long, beyond need_kib
@@ -67,7 +72,8 @@ inline constexpr std::size_t kKeeps = 3;
 [[nodiscard]] std::uint64_t slow_step_kib(const ZoneView& zone);
 
 // Long enough since it was last asked.
-[[nodiscard]] bool rested(const ZoneView& zone, std::int64_t now_ms);
+[[nodiscard]] bool rested(const ZoneView& zone, std::int64_t now_ms,
+                          std::int64_t every_ms = kSlowShrinkEveryMs);
 
 // Where its limits demand a smaller target, whatever the host's state: that target. Over a ceiling
 // it comes down by steps, to a pin at once.

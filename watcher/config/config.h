@@ -41,8 +41,9 @@ struct ZoneSection {
 
 struct Config {
     std::string socket_path = "/run/xenpack/xenpack.sock";
-    std::string toolstack = "libxl";          // a plugin's name, or an absolute path to one
-    // Free memory kept so that growth is granted at once; unset: as much as bursts were seen to take.
+    std::string toolstack = "libxl";  // a plugin's name, or an absolute path to one
+    // Free memory kept so that growth is granted at once; unset: as much as bursts were seen to
+    // take.
     std::optional<SizeOrPercent> reserve;
     std::uint64_t emergency_kib = 72 * 1024;  // of the free memory, never given to a zone
     std::uint64_t dom0_floor_kib = 512 * 1024;

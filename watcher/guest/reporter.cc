@@ -75,6 +75,7 @@ Report make_report(const MemorySample& memory, const PagingCounts& paging,
     report.uptime_ms = monotonic_ms();
     report.total_kib = memory.total_kib;
     report.available_kib = memory.available_kib;
+    report.free_kib = memory.free_kib;
     report.swap_total_kib = memory.swap_total_kib;
     report.swap_free_kib = memory.swap_free_kib;
     report.swap_ins = paging.swap_ins;

@@ -22,6 +22,9 @@ constexpr std::uint64_t kLeadMs = 1'000;
 // A stall asks for an eighth more, at least this: a guest that stalls cannot say how much it lacks.
 constexpr std::uint64_t kStallStepMinKib = 48 * 1024;
 constexpr std::uint64_t kStallStepPart = 8;
+// Less than this is what a kernel keeps free anyway.
+constexpr std::uint64_t kFreeLittleKib = 16 * 1024;
+constexpr std::uint64_t kFreeLittlePart = 16;
 // A stall is remembered this long, so that the pause between two reports does not look like calm.
 constexpr std::int64_t kStallMemoryMs = 3'000;
 // A gap longer than this says nothing about how quickly use rises now.
@@ -93,7 +96,19 @@ void follow_rise(const Pressure& before, std::int64_t elapsed_ms, Pressure& now)
     now.climb_kib = halved(before.climb_kib, elapsed_ms, kClimbHalfLifeMs);
     // Of a long rise, what falls into one second.
     now.climb_kib += recent && elapsed_ms > 1000 ? now.rise_kib_per_s : (recent ? rise_kib : 0);
-    now.burst_kib = std::max(halved(before.burst_kib, elapsed_ms, kBurstHalfLifeMs), now.climb_kib);
+    const bool starting = now.last_ms - now.first_ms < kStartingMs;
+    now.burst_kib =
+        starting ? before.burst_kib
+                 : std::max(halved(before.burst_kib, elapsed_ms, kBurstHalfLifeMs), now.climb_kib);
+}
+
+// Whether more size would have helped: there is nothing left that holds nothing. Where the agent
+// does not tell cache from what is free, little that is available must do.
+bool room_is_short(const Pressure& p) {
+    if (p.last_report && p.last_report->free_kib) {
+        return *p.last_report->free_kib < std::max(kFreeLittleKib, p.total_kib / kFreeLittlePart);
+    }
+    return minus(p.total_kib, p.used_kib) < p.total_kib / 4;
 }
 
 // Pages read again had been cached: with so much more it would not have missed them.
@@ -101,12 +116,13 @@ void follow_cache(const Pressure& before, std::int64_t elapsed_ms, Pressure& now
     now.cache_half_life_ms = std::max(before.cache_half_life_ms, kCacheHalfLifeMs);
     now.cache_kib = halved(before.cache_kib, elapsed_ms, now.cache_half_life_ms);
     if (!before.last_report || !now.last_report ||
-        !comparable(*before.last_report, *now.last_report) ||
+        !comparable(*before.last_report, *now.last_report) || !room_is_short(now) ||
         (now.stalled_share.value_or(0) < kStallShare / 2 &&
          now.last_report->why != ReportWhy::psi)) {
         return;
     }
-    const std::uint64_t held_kib = minus(now.total_kib, now.used_kib);
+    const std::uint64_t held_kib =
+        minus(minus(now.total_kib, now.used_kib), now.last_report->free_kib.value_or(0));
     const std::uint64_t missed_kib = read_again_kib(*before.last_report, *now.last_report);
     if (missed_kib == 0) {
         return;
@@ -168,7 +184,7 @@ std::int64_t stale_at_ms(const Pressure& pressure) {
 
 Demand demand_of(const Pressure& p, const DemandRule& rule, std::int64_t now_ms) {
     Demand demand;
-    demand.stalled = recently_stalled(p, now_ms);
+    demand.stalled = recently_stalled(p, now_ms) && room_is_short(p);
     const std::int64_t silent_ms = std::max<std::int64_t>(now_ms - p.last_ms, 0);
     const std::uint64_t base_kib = p.used_kib + rule.overhead_kib;
     demand.burst_kib = halved(p.burst_kib, silent_ms, kBurstHalfLifeMs);
@@ -179,9 +195,9 @@ Demand demand_of(const Pressure& p, const DemandRule& rule, std::int64_t now_ms)
         halved(p.cache_kib, silent_ms, std::max(p.cache_half_life_ms, kCacheHalfLifeMs));
     // Twice what is in use is the most that a rise alone may claim.
     const std::uint64_t lead_kib = std::min(p.rise_kib_per_s * kLeadMs / 1000, p.used_kib);
+    demand.step_kib = lead_kib / 2;
     demand.quick_kib = base_kib + lead_kib + std::max(margin_kib, cache_kib);
-    // A stall that leaves plenty available was not for want of size, and what was read again is
-    // in cache_kib.
+    // What was read again is in cache_kib: this is for a stall that allocating met.
     const std::uint64_t available_kib = minus(p.total_kib, p.used_kib);
     if (demand.stalled && available_kib < p.total_kib / 4) {
         // From the size it had when it said so, so that one stall is one step.

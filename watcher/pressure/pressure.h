@@ -37,7 +37,9 @@ struct Pressure {
 
 inline constexpr std::int64_t kCalmHalfLifeMs = 20'000;
 inline constexpr std::int64_t kClimbHalfLifeMs = 1'000;
-inline constexpr std::int64_t kBurstHalfLifeMs = 600'000;
+inline constexpr std::int64_t kBurstHalfLifeMs = 180'000;
+// What a workload takes when it starts is no burst that will come again.
+inline constexpr std::int64_t kStartingMs = 30'000;
 // senpai gives back at most 1 % each 6 s while nothing stalls, which is a half-life of 7 minutes.
 inline constexpr std::int64_t kCacheHalfLifeMs = 120'000;
 inline constexpr std::int64_t kCacheHalfLifeMaxMs = 3'600'000;
@@ -65,6 +67,7 @@ struct Demand {
     std::uint64_t quick_kib = 0;  // at ease now: also its bursts, its cache, and an end to a stall
     std::uint64_t slow_kib = 0;   // at ease for long: also its recent peak, and all its headroom
     std::uint64_t burst_kib = 0;  // what it may come to want within a second, beyond must
+    std::uint64_t step_kib = 0;   // while it rises, grow it by no less: each change costs
     bool stalled = false;         // it is losing time to memory now
 };
 

@@ -61,6 +61,13 @@ constexpr std::array<NumberField, 9> kNumberFields = {{{"n", &Report::sequence, 
                                                        {"si", &Report::swap_ins, false},
                                                        {"rf", &Report::refaults, false}}};
 
+struct OptionalField {
+    std::string_view name;
+    std::optional<std::uint64_t> Report::*member;
+};
+constexpr std::array<OptionalField, 3> kOptionalFields = {
+    {{"fr", &Report::free_kib}, {"some", &Report::some_us}, {"full", &Report::full_us}}};
+
 bool is_name(std::string_view text) {
     const auto allowed = [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
@@ -146,6 +153,9 @@ Expected<Report> check_sense(const Report& report) {
     if (report.available_kib > report.total_kib) {
         return fail("av={} is above tot={}", report.available_kib, report.total_kib);
     }
+    if (report.free_kib.value_or(0) > report.total_kib) {
+        return fail("fr={} is above tot={}", *report.free_kib, report.total_kib);
+    }
     if (report.swap_free_kib > report.swap_total_kib) {
         return fail("swf={} is above swt={}", report.swap_free_kib, report.swap_total_kib);
     }
@@ -176,13 +186,13 @@ Expected<Report> read_fields(const Fields& fields) {
         }
         report.*known.member = *number;
     }
-    const auto some = parse_optional(fields, "some");
-    const auto full = parse_optional(fields, "full");
-    if (!some || !full) {
-        return tl::unexpected(some ? full.error() : some.error());
+    for (const OptionalField& known : kOptionalFields) {
+        const auto number = parse_optional(fields, known.name);
+        if (!number) {
+            return tl::unexpected(number.error());
+        }
+        report.*known.member = *number;
     }
-    report.some_us = *some;
-    report.full_us = *full;
     return check_sense(report);
 }
 
@@ -209,11 +219,10 @@ std::string format_report(const Report& report) {
                     name_of(report.why), report.sequence, report.uptime_ms, report.heartbeat_s,
                     report.total_kib, report.available_kib, report.swap_total_kib,
                     report.swap_free_kib, report.swap_ins, report.refaults);
-    if (report.some_us) {
-        text += fmt::format(" some={}", *report.some_us);
-    }
-    if (report.full_us) {
-        text += fmt::format(" full={}", *report.full_us);
+    for (const OptionalField& known : kOptionalFields) {
+        if (report.*known.member) {
+            text += fmt::format(" {}={}", known.name, *(report.*known.member));
+        }
     }
     return text;
 }

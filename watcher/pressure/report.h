@@ -4,7 +4,8 @@
 //
 // The value of `data/xenpack/report` (the guest owns `data`), at most kReportMaxBytes of ASCII:
 //
-//   1 why=psi n=17 up=93412 hb=30 tot=498112 av=81234 swt=0 swf=0 si=0 rf=12 some=120034 full=900
+//   1 why=psi n=17 up=93412 hb=30 tot=498112 av=81234 fr=5120 swt=0 swf=0 si=0 rf=12 some=120034
+//   full=900
 //
 // "1" is the format's version. Then fields `name=value` in any order, one space between them, each
 // at most once, values decimal. Unknown fields are skipped, so that a newer reporter can say more.
@@ -38,11 +39,14 @@ enum class ReportWhy {
 
 struct Report {
     ReportWhy why = ReportWhy::start;
-    std::uint64_t sequence = 0;        // n=    grows by one with each report of one reporter
-    std::uint64_t uptime_ms = 0;       // up=   guest's monotonic clock
-    std::uint64_t heartbeat_s = 0;     // hb=   a report follows at the latest after this long
-    std::uint64_t total_kib = 0;       // tot=  MemTotal
-    std::uint64_t available_kib = 0;   // av=   MemAvailable
+    std::uint64_t sequence = 0;       // n=    grows by one with each report of one reporter
+    std::uint64_t uptime_ms = 0;      // up=   guest's monotonic clock
+    std::uint64_t heartbeat_s = 0;    // hb=   a report follows at the latest after this long
+    std::uint64_t total_kib = 0;      // tot=  MemTotal
+    std::uint64_t available_kib = 0;  // av=   MemAvailable
+    // fr= MemFree; absent: a reporter that does not say. Of what is available it is the part that
+    // holds nothing, not even cache.
+    std::optional<std::uint64_t> free_kib;
     std::uint64_t swap_total_kib = 0;  // swt=  SwapTotal
     std::uint64_t swap_free_kib = 0;   // swf=  SwapFree
     std::uint64_t swap_ins = 0;        // si=   pages swapped in since boot (pswpin)
@@ -53,7 +57,7 @@ struct Report {
 };
 
 // Required: why, n, up, hb, tot, av. Refuses anything else than the form above, tot of 0, av above
-// tot, swf above swt, `full` without `some`, and heartbeats out of range.
+// tot, fr above tot, swf above swt, `full` without `some`, and heartbeats out of range.
 [[nodiscard]] Expected<Report> parse_report(std::string_view untrusted_text);
 [[nodiscard]] std::string format_report(const Report& report);
 [[nodiscard]] std::string_view name_of(ReportWhy why);

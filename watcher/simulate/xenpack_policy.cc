@@ -65,6 +65,7 @@ class Reporter {
         report.heartbeat_s = kHeartbeatMs / 1000;
         report.total_kib = stats.total_kib;
         report.available_kib = stats.available_kib;
+        report.free_kib = stats.free_kib;
         report.swap_total_kib = stats.swap_total_kib;
         report.swap_free_kib = stats.swap_free_kib;
         report.swap_ins = stats.swap_ins;

@@ -84,6 +84,7 @@ void add_demand(const Zone& zone, std::int64_t now_ms, ZoneView& view) {
     view.quick_need_kib = demand.quick_kib;
     view.slow_need_kib = demand.slow_kib;
     view.burst_kib = demand.burst_kib;
+    view.step_kib = demand.step_kib;
     view.stalled = demand.stalled;
     view.used_kib = zone.pressure.used_kib;
     view.stalled_share = zone.pressure.stalled_share;

@@ -74,10 +74,10 @@ struct Zone {
 
     Pressure pressure;
     std::optional<std::uint64_t>
-        overhead_kib;         // pages held that the guest's kernel does not manage
-    bool unmeasured = false;  // it has spoken since that was measured
-    std::uint64_t at_rest_kib = 0;      // what it held when it was last seen to move
-    std::int64_t at_rest_since_ms = 0;  // and when
+        overhead_kib;                    // pages held that the guest's kernel does not manage
+    bool unmeasured = false;             // it has spoken since that was measured
+    std::uint64_t at_rest_kib = 0;       // what it held when it was last seen to move
+    std::int64_t at_rest_since_ms = 0;   // and when
     std::string garbled_why;             // empty: its last report could be read
     std::int64_t flooding_until_ms = 0;  // 0: never flooded
     std::int64_t busy_until_ms = 0;      // the toolstack said it is being saved or migrated
