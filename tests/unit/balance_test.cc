@@ -163,7 +163,13 @@ TEST(Plan, TakesAPageCacheInUseSlowlyWhileNoOneIsInDanger) {
     std::vector<ZoneView> zones{zone(256, 300), zone(900, 900)};
     zones[0].must_kib = 256 * kMib;
     zones[1].must_kib = 400 * kMib;
-    EXPECT_EQ(taken(plan(host(72), zones, kNowMs), 1), 900 * kMib / 32);
+    zones[1].calm_ms = kCalmMs;
+    EXPECT_EQ(taken(plan(host(72), zones, kNowMs), 1), 44 * kMib);  // all that is waited for
+    zones[0].quick_need_kib = 500 * kMib;
+    EXPECT_EQ(taken(plan(host(72), zones, kNowMs), 1), 500 * kMib / kCacheTryPart);
+    zones[1].calm_ms = kCalmMs - 1;  // it has stalled not long ago: enough was tried
+    EXPECT_EQ(taken(plan(host(72), zones, kNowMs), 1), 0U);
+    zones[1].calm_ms = kCalmMs;
     zones[1].last_shrink_ms = kNowMs - kSlowShrinkEveryMs / 2;
     EXPECT_EQ(taken(plan(host(72), zones, kNowMs), 1), 0U);
 }

@@ -143,17 +143,20 @@ struct Spent {
 Spent add_grows(const HostView& host, const Ledger& zones, Plan& plan) {
     Wishing wishing(zones);
     const std::size_t n = wishing.slots.size();
+    std::vector<std::uint64_t> must(n);
     std::vector<std::uint64_t> hard(n);
     std::vector<std::uint64_t> need(n);
     std::vector<std::uint64_t> ease(n);
     for (std::size_t i = 0; i < n; ++i) {
         const Wish& wish = zones.wish(wishing.slots[i]);
-        hard[i] = minus(wish.hard_kib, wish.own_kib);
-        need[i] = wish.need_kib - wish.own_kib - hard[i];
+        must[i] = minus(wish.must_kib, wish.own_kib);
+        hard[i] = minus(wish.hard_kib, wish.own_kib) - must[i];
+        need[i] = wish.need_kib - wish.own_kib - must[i] - hard[i];
         ease[i] = wish.ease_kib;
     }
-    std::uint64_t left_kib = wishing.grant(plan.spendable_kib, hard);
-    const std::vector<std::uint64_t> hard_grants = wishing.grants;
+    std::uint64_t left_kib = wishing.grant(plan.spendable_kib, must);
+    const std::vector<std::uint64_t> must_grants = wishing.grants;
+    left_kib = wishing.grant(left_kib, hard);
     left_kib = wishing.grant(minus(left_kib, host.start_reserve_kib), need);
     const std::vector<std::uint64_t> need_grants = wishing.grants;
     // What zones only would like comes out of what the host keeps for no one.
@@ -166,13 +169,13 @@ Spent add_grows(const HostView& host, const Ledger& zones, Plan& plan) {
         const Ledger::Slot slot = wishing.slots[i];
         const ZoneView& z = zones.view(slot);
         const std::uint64_t own = zones.wish(slot).own_kib;
-        const std::uint64_t waits = hard[i] + need[i] - std::min(hard[i] + need[i], need_grants[i]);
+        const std::uint64_t waits = must[i] + hard[i] + need[i] - need_grants[i];
         if (waits > 0) {
             plan.waiting.push_back(slot);
             plan.waiting_kib += waits;
         }
         spent.danger =
-            spent.danger || own + hard_grants[i] + kGrowStepMinKib <= zones.wish(slot).must_kib;
+            spent.danger || own + must_grants[i] + kGrowStepMinKib <= zones.wish(slot).must_kib;
         if (own + wishing.grants[i] > 0) {
             spent.free_kib += wishing.grants[i];
             spent.leaving_kib += own;
@@ -254,11 +257,11 @@ class Taking {
         // What costs the donor something is tried slowly, unless another is in danger.
         const bool tries_cache = keep == Keep::must && !hard;
         if (slack < kShrinkStepMinKib || over_its_limits(z) ||
-            (tries_cache && !rested(z, now_ms_, kCacheShrinkEveryMs)) ||
+            (tries_cache && (z.calm_ms < kCalmMs || !rested(z, now_ms_))) ||
             (pace == Pace::reserve && !rested(z, now_ms_))) {
             return 0;
         }
-        const std::uint64_t cap = cap_kib(z, slack, keep, hard);
+        const std::uint64_t cap = cap_kib(slack, keep, hard);
         return pace == Pace::reserve ? std::min(cap, slow_step_kib(z)) : cap;
     }
 

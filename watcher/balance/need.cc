@@ -76,18 +76,18 @@ std::uint64_t slack_kib(const ZoneView& z, Keep keep) {
     return slack >= kShrinkStepMinKib ? slack : 0;
 }
 
-bool rested(const ZoneView& z, std::int64_t now_ms, std::int64_t every_ms) {
-    return z.last_shrink_ms == 0 || now_ms - z.last_shrink_ms >= every_ms;
+bool rested(const ZoneView& z, std::int64_t now_ms) {
+    return z.last_shrink_ms == 0 || now_ms - z.last_shrink_ms >= kSlowShrinkEveryMs;
 }
 
-std::uint64_t cap_kib(const ZoneView& z, std::uint64_t slack_kib, Keep keep, bool hard) {
+std::uint64_t cap_kib(std::uint64_t slack_kib, Keep keep, bool hard) {
     switch (keep) {
         case Keep::slow:
         case Keep::quick:
             return slack_kib <= kGiveWholeKib ? slack_kib : slack_kib / 4 * 3;
         case Keep::must:
             return std::min(slack_kib,
-                            std::max(hard ? slack_kib / 2 : z.target_kib / 32, kShrinkStepMinKib));
+                            std::max(slack_kib / (hard ? 2 : kCacheTryPart), kShrinkStepMinKib));
     }
     return 0;
 }

@@ -21,6 +21,7 @@ struct ZoneView {
     std::uint64_t burst_kib = 0;
     std::uint64_t step_kib = 0;  // it should grow by no less than this, unless it is in danger
     bool stalled = false;
+    std::int64_t calm_ms = 0;             // how long it has not stalled
     std::uint64_t used_kib = 0;           // for reasons only
     std::optional<double> stalled_share;  // for reasons only, 0..1
     bool may_change = false;              // runs, is not being built, saved, migrated; not stuck
@@ -38,9 +39,9 @@ inline constexpr std::uint64_t kShrinkStepMinKib = 8 * 1024;
 // each 10 s, senpai 1 % each 6 s.
 inline constexpr unsigned kSlowShrinkPercent = 5;
 inline constexpr std::int64_t kSlowShrinkEveryMs = 2'000;
-// A page cache in use is tried with less so seldom: both for the zone that loses it and for the one
-// that gets it, moving it costs the time that having it saves.
-inline constexpr std::int64_t kCacheShrinkEveryMs = 10'000;
+// A zone that has not stalled for so long is tried with less page cache, where others stall.
+inline constexpr std::int64_t kCalmMs = 5'000;
+inline constexpr std::uint64_t kCacheTryPart = 8;
 
 // Beyond its target, in the order in which it is granted. Whole pages.
 struct Wish {
@@ -66,14 +67,12 @@ inline constexpr std::size_t kKeeps = 3;
 
 // The most of `slack_kib` to be taken of it at a time, for others that wait. Its report is a moment
 // old: a part is left, in case it has begun to want it since. `hard`: another is in danger.
-[[nodiscard]] std::uint64_t cap_kib(const ZoneView& zone, std::uint64_t slack_kib, Keep keep,
-                                    bool hard);
+[[nodiscard]] std::uint64_t cap_kib(std::uint64_t slack_kib, Keep keep, bool hard);
 // And for the host's reserve, in no hurry.
 [[nodiscard]] std::uint64_t slow_step_kib(const ZoneView& zone);
 
 // Long enough since it was last asked.
-[[nodiscard]] bool rested(const ZoneView& zone, std::int64_t now_ms,
-                          std::int64_t every_ms = kSlowShrinkEveryMs);
+[[nodiscard]] bool rested(const ZoneView& zone, std::int64_t now_ms);
 
 // Where its limits demand a smaller target, whatever the host's state: that target. Over a ceiling
 // it comes down by steps, to a pin at once.

@@ -13,15 +13,19 @@ constexpr std::uint64_t kHeadroomMinKib = 32 * 1024;
 // The least room above what is used, however short memory is and however still the zone was.
 constexpr std::uint64_t kMarginMinKib = 12 * 1024;
 // Of a burst, what must be there before the host has answered: the rest comes out of its reserve.
-constexpr std::uint64_t kFirstPartOfBurst = 3;
+constexpr std::uint64_t kFirstPartOfBurst = 5;
 // What a zone may do that has not been watched for long: this much, or this part of its size.
 constexpr std::uint64_t kUnknownBurstMinKib = 32 * 1024;
 constexpr std::uint64_t kUnknownBurstPart = 16;
 // How far ahead a rise is provided for: a report, a decision and the balloon's work take less.
 constexpr std::uint64_t kLeadMs = 1'000;
-// A stall asks for an eighth more, at least this: a guest that stalls cannot say how much it lacks.
-constexpr std::uint64_t kStallStepMinKib = 48 * 1024;
-constexpr std::uint64_t kStallStepPart = 8;
+// A stall asks for a little more, as a guest that stalls cannot say how much it lacks.
+constexpr std::uint64_t kStallStepMinKib = 16 * 1024;
+constexpr std::uint64_t kStallStepPart = 32;
+// Of what was read again, so much at least is taken to have been missed all at once.
+constexpr std::uint64_t kCacheStepMinKib = 48 * 1024;
+// Less than this read again is no working set that is missing.
+constexpr std::uint64_t kMissedLeastKib = 1024;
 // Less than this is what a kernel keeps free anyway.
 constexpr std::uint64_t kFreeLittleKib = 16 * 1024;
 constexpr std::uint64_t kFreeLittlePart = 16;
@@ -115,20 +119,21 @@ bool room_is_short(const Pressure& p) {
 void follow_cache(const Pressure& before, std::int64_t elapsed_ms, Pressure& now) {
     now.cache_half_life_ms = std::max(before.cache_half_life_ms, kCacheHalfLifeMs);
     now.cache_kib = halved(before.cache_kib, elapsed_ms, now.cache_half_life_ms);
+    now.missed_kib = halved(before.missed_kib, elapsed_ms, kMissedHalfLifeMs);
     if (!before.last_report || !now.last_report ||
-        !comparable(*before.last_report, *now.last_report) || !room_is_short(now) ||
-        (now.stalled_share.value_or(0) < kStallShare / 2 &&
-         now.last_report->why != ReportWhy::psi)) {
+        !comparable(*before.last_report, *now.last_report)) {
+        return;
+    }
+    now.missed_kib += read_again_kib(*before.last_report, *now.last_report);
+    const bool stalls =
+        now.stalled_share.value_or(0) >= kStallShare / 2 || now.last_report->why == ReportWhy::psi;
+    if (!stalls || !room_is_short(now) || now.missed_kib < kMissedLeastKib) {
         return;
     }
     const std::uint64_t held_kib =
         minus(minus(now.total_kib, now.used_kib), now.last_report->free_kib.value_or(0));
-    const std::uint64_t missed_kib = read_again_kib(*before.last_report, *now.last_report);
-    if (missed_kib == 0) {
-        return;
-    }
     const std::uint64_t wanted_kib =
-        held_kib + std::min(missed_kib, std::max(kStallStepMinKib, held_kib / 2));
+        held_kib + std::min(now.missed_kib, std::max(kCacheStepMinKib, held_kib / 2));
     if (wanted_kib > now.cache_kib) {
         // It was tried with less than it had been known to need: be slower to try that again.
         if (before.cache_kib > 0 &&
@@ -137,6 +142,17 @@ void follow_cache(const Pressure& before, std::int64_t elapsed_ms, Pressure& now
         }
         now.cache_kib = wanted_kib;
         now.cache_raised_ms = now.last_ms;
+    }
+}
+
+// What is stalled while hardly anything is available was allocating, and needs more than there was.
+void follow_cushion(const Pressure& before, std::int64_t elapsed_ms, bool stalls, Pressure& now) {
+    now.cushion_kib = halved(before.cushion_kib, elapsed_ms, kCalmHalfLifeMs);
+    const std::uint64_t available_kib = minus(now.total_kib, now.used_kib);
+    if (stalls && room_is_short(now) && available_kib < now.total_kib / 4) {
+        const std::uint64_t step_kib =
+            std::max({kStallStepMinKib, now.total_kib / kStallStepPart, now.climb_kib});
+        now.cushion_kib = std::max(now.cushion_kib, available_kib + step_kib);
     }
 }
 
@@ -171,9 +187,10 @@ Pressure observe(const Pressure& earlier, const Sample& sample, std::int64_t now
                             : std::nullopt;
     follow_rise(before, elapsed_ms, now);
     follow_cache(before, elapsed_ms, now);
-    const bool stalls = now.stalled_share.value_or(0) >= kStallShare;
     const bool trigger = sample.report && sample.report->why == ReportWhy::psi;
-    now.stalled_ms = stalls || trigger ? now_ms : before.stalled_ms;
+    const bool stalls = trigger || now.stalled_share.value_or(0) >= kStallShare;
+    follow_cushion(before, elapsed_ms, stalls, now);
+    now.stalled_ms = stalls ? now_ms : before.stalled_ms;
     return now;
 }
 
@@ -193,18 +210,14 @@ Demand demand_of(const Pressure& p, const DemandRule& rule, std::int64_t now_ms)
 
     const std::uint64_t cache_kib =
         halved(p.cache_kib, silent_ms, std::max(p.cache_half_life_ms, kCacheHalfLifeMs));
+    // One that does not stall has all the cache it needs, and none to ask for.
+    const std::uint64_t cache_now_kib =
+        demand.stalled ? cache_kib : std::min(cache_kib, minus(p.total_kib, p.used_kib));
+    const std::uint64_t cushion_kib = halved(p.cushion_kib, silent_ms, kCalmHalfLifeMs);
     // Twice what is in use is the most that a rise alone may claim.
     const std::uint64_t lead_kib = std::min(p.rise_kib_per_s * kLeadMs / 1000, p.used_kib);
     demand.step_kib = lead_kib / 2;
-    demand.quick_kib = base_kib + lead_kib + std::max(margin_kib, cache_kib);
-    // What was read again is in cache_kib: this is for a stall that allocating met.
-    const std::uint64_t available_kib = minus(p.total_kib, p.used_kib);
-    if (demand.stalled && available_kib < p.total_kib / 4) {
-        // From the size it had when it said so, so that one stall is one step.
-        const std::uint64_t size_kib = p.total_kib + rule.overhead_kib;
-        demand.quick_kib = std::max(
-            demand.quick_kib, size_kib + std::max(kStallStepMinKib, size_kib / kStallStepPart));
-    }
+    demand.quick_kib = base_kib + lead_kib + std::max({margin_kib, cache_now_kib, cushion_kib});
     const std::uint64_t slow_used_kib =
         p.used_slow_kib > p.used_kib ? decayed_towards(p.used_kib, p.used_slow_kib, silent_ms)
                                      : p.used_kib;

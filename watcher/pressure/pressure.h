@@ -26,9 +26,12 @@ struct Pressure {
     std::uint64_t burst_kib = 0;
     // Page cache that it was seen to miss when it had less; forgotten slowly, so that a zone is
     // tried with less of it now and then, the more slowly the more often that was a mistake.
+    std::uint64_t missed_kib = 0;  // read again within about two seconds
     std::uint64_t cache_kib = 0;
     std::int64_t cache_half_life_ms = 0;
     std::int64_t cache_raised_ms = 0;
+    // Room above what it uses, without which it stalled when it allocated; forgotten soon.
+    std::uint64_t cushion_kib = 0;
     std::optional<double> stalled_share;  // of the time between the last two samples, 0..1
     std::int64_t stalled_ms = -1;         // when a stall was last seen; -1: never
     std::uint64_t heartbeat_ms = 0;       // a silence of twice this means a dead reporter
@@ -37,6 +40,7 @@ struct Pressure {
 
 inline constexpr std::int64_t kCalmHalfLifeMs = 20'000;
 inline constexpr std::int64_t kClimbHalfLifeMs = 1'000;
+inline constexpr std::int64_t kMissedHalfLifeMs = 2'000;
 inline constexpr std::int64_t kBurstHalfLifeMs = 180'000;
 // What a workload takes when it starts is no burst that will come again.
 inline constexpr std::int64_t kStartingMs = 30'000;

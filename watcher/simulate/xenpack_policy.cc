@@ -90,13 +90,14 @@ class XenpackPolicy final : public Policy {
         return brake_ ? "xenpack+brake" : "xenpack";
     }
 
-    // What the manual advises: maxmem a quarter above the peak that is known, memory a third of it.
+    // What the manual advises: maxmem a quarter above the peak that is known, memory a quarter of
+    // it, or the floor.
     [[nodiscard]] sim::DomainConfig zone_config(std::uint64_t peak_kib) const override {
         sim::DomainConfig config;
         config.max_memory_kib = (peak_kib + peak_kib / 4 + 64 * kMib) / kMib * kMib;
         config.memory_kib =
-            std::max(config.max_memory_kib / 3, std::min(config.max_memory_kib, 128 * kMib)) /
-            kMib * kMib;
+            std::max(config.max_memory_kib / 4, floor_for_size_kib(config.max_memory_kib)) / kMib *
+            kMib;
         config.guest.brake = brake_;
         return config;
     }
