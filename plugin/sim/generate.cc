@@ -87,12 +87,13 @@ Demand blend(const Demand& from, const Demand& to, double share) {
     return demand;
 }
 
-// A trace of `base` plus the pulses, which are touched while they are held.
+// A trace of `base` plus the pulses, which are touched while they are held. It has rows where a
+// pulse changes, and at the `corners`.
 std::vector<TraceRow> with_pulses(const Demand& base, std::vector<Pulse> pulses,
-                                  std::int64_t length_ms) {
+                                  std::int64_t length_ms, std::vector<std::int64_t> corners = {}) {
     std::sort(pulses.begin(), pulses.end(),
               [](const Pulse& a, const Pulse& b) { return a.start_ms < b.start_ms; });
-    std::vector<std::int64_t> corners = {0, std::max<std::int64_t>(1, length_ms)};
+    corners.insert(corners.end(), {0, std::max<std::int64_t>(1, length_ms)});
     for (const Pulse& pulse : pulses) {
         for (const std::int64_t at_ms :
              {pulse.start_ms, pulse.full_ms(), pulse.fall_ms(), pulse.end_ms()}) {
@@ -239,7 +240,12 @@ Trace training(const Training& shape) {
     const std::int64_t work_ms = std::max(shape.epoch_ms - checkpoint_ms, 8 * kEdgeMs);
     const std::int64_t epoch_ms = work_ms + checkpoint_ms;
     std::vector<Pulse> pulses;
+    std::vector<std::int64_t> checkpoints;
     for (unsigned epoch = 0; epoch < shape.epochs; ++epoch) {
+        const std::int64_t checkpoint = epoch * epoch_ms + work_ms;
+        checkpoints.insert(checkpoints.end(),
+                           {checkpoint - 1, checkpoint, checkpoint + checkpoint_ms - 1,
+                            checkpoint + checkpoint_ms});
         for (unsigned worker = 0; worker < shape.workers; ++worker) {
             Pulse pulse;
             const std::int64_t most_ms = work_ms - 4 * kEdgeMs;
@@ -257,7 +263,8 @@ Trace training(const Training& shape) {
                 fmt::format("generated: {} epochs with {} workers of about {} MiB, seed {}",
                             shape.epochs, shape.workers, shape.worker_kib / 1024, shape.seed),
                 with_pulses(base, std::move(pulses),
-                            std::max<std::int64_t>(epoch_ms, shape.epochs * epoch_ms))};
+                            std::max<std::int64_t>(epoch_ms, shape.epochs * epoch_ms),
+                            std::move(checkpoints))};
     for (TraceRow& row : trace.rows) {
         if (row.at_ms % epoch_ms >= work_ms) {
             row.demand.stream_kib_per_s = shape.checkpoint_kib_per_s;

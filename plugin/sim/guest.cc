@@ -37,7 +37,7 @@ constexpr std::int64_t kRestartMs = 2'000;
 // grown; at its ceiling the zone is not made to wait that long.
 constexpr std::int64_t kBrakeDeadlineMs = 10'000;
 constexpr std::int64_t kCeilingSettleMs = 3'000;
-constexpr std::uint64_t kCeilingToleranceKib = 1'024;
+constexpr double kCeilingToleranceKib = 1'024;
 // ESX samples which pages were touched within 30 s (Waldspurger, OSDI 2002).
 constexpr double kSamplingS = 30;
 
@@ -176,7 +176,6 @@ void Guest::begin(std::int64_t dt_ms, std::uint64_t pages_kib) {
     const double managed = std::max(0.0, number(pages_kib) - number(overhead_kib_));
     if (managed > managed_) {
         grown_ms_ = stats_.uptime_ms;
-        brake_lifted_ = false;
     }
     managed_ = managed;
     const double over = used_kib() + low_kib_ - managed_;
@@ -243,21 +242,18 @@ void Guest::bear(const Wait& wait, std::int64_t stalled_us) {
     vain_us_ = wait.in_vain ? vain_us_ + stalled_us : 0;
     if (vain_us_ < kOomAfterUs) {
         held_ms_ = -1;
-        return;
-    }
-    if (!config_.brake || brake_lifted_) {
+    } else if (!config_.brake || held_too_long()) {
         kill();
-        return;
     }
+}
+
+// Once the brake is lifted, the OOM killer ends the workload; the next one is braked again.
+bool Guest::held_too_long() {
     held_ms_ = held_ms_ < 0 ? stats_.uptime_ms : held_ms_;
     const bool at_ceiling =
         number(overhead_kib_) + managed_ + kCeilingToleranceKib >= number(config_.static_max_kib);
-    const std::int64_t deadline_ms =
-        std::max(held_ms_, grown_ms_) + (at_ceiling ? kCeilingSettleMs : kBrakeDeadlineMs);
-    if (stats_.uptime_ms >= deadline_ms) {
-        brake_lifted_ = true;
-        kill();
-    }
+    const std::int64_t patience_ms = at_ceiling ? kCeilingSettleMs : kBrakeDeadlineMs;
+    return stats_.uptime_ms >= std::max(held_ms_, grown_ms_) + patience_ms;
 }
 
 void Guest::kill() {
@@ -286,6 +282,8 @@ void Guest::advance(std::int64_t work_us) {
         place_us_ %= length_us;
         return;
     }
+    worked_us_ -= place_us_ - length_us;
+    stats_.worked_ms = worked_us_ / 1000;
     place_us_ = length_us;
     run_ = Run::ended;
 }
@@ -413,9 +411,10 @@ void Guest::show() {
     stats_.available_kib = std::min(stats_.total_kib, whole(available));
     stats_.cached_kib = whole(files);
     stats_.committed_kib = std::max(whole(active_.size + inactive_.size), demand_.anon_kib);
-    stats_.active_kib =
-        whole(active_.in() + std::min(hot_.in(), number(demand_.read_kib_per_s) * kSamplingS) +
-              std::min(cold_, number(demand_.stream_kib_per_s) * kSamplingS));
+    const double touched = active_.in() +
+                           std::min(hot_.in(), number(demand_.read_kib_per_s) * kSamplingS) +
+                           std::min(cold_, number(demand_.stream_kib_per_s) * kSamplingS);
+    stats_.active_kib = std::min(stats_.total_kib, whole(touched));
     stats_.swap_free_kib = whole(swap_free());
 }
 

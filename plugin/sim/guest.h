@@ -32,7 +32,9 @@ struct GuestConfig {
     std::uint64_t swap_kib = 0;        // swap disk; 0: none
     std::uint64_t disk_kib_per_s = 200 * 1024;
     std::uint64_t alloc_kib_per_s = 1024 * 1024;  // the quickest a workload can touch new memory
-    bool brake = false;  // xenpack-guest --brake: the workload is held rather than killed
+    // xenpack-guest --brake: the workload is held rather than killed, until MemTotal has not grown
+    // for 10 s, or for 3 s at maxmem (watcher/guest/brake.h); then it is killed.
+    bool brake = false;
     bool repeat = true;  // the trace begins anew at its end; else the workload exits there
     std::int64_t start_at_ms = 0;    // where in the trace the workload begins
     std::int64_t idle_until_ms = 0;  // guest time before which the workload does not run
@@ -130,6 +132,7 @@ class Guest {
     void read_files(const Demand& demand, double seconds, double worked_s);
     void read_back(const Demand& demand, double worked_s);
     [[nodiscard]] double lost_per_second(const Demand& demand) const;
+    [[nodiscard]] bool held_too_long();
     void bear(const Wait& wait, std::int64_t stalled_us);
     void show();
 
@@ -155,7 +158,6 @@ class Guest {
     std::int64_t restart_ms_ = 0;  // uptime at which `restarting` ends
     std::int64_t grown_ms_ = 0;    // uptime at which MemTotal last grew
     std::int64_t held_ms_ = -1;    // uptime since which the brake holds the workload
-    bool brake_lifted_ = false;    // it held in vain; armed again once MemTotal grows
     std::int64_t vain_us_ = 0;     // so long has the workload asked for pages in vain
     Demand demand_;                // of the last step
 
