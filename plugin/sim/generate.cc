@@ -162,7 +162,7 @@ Trace day(const Day& shape) {
         }
         before_ms = at_ms;
         const std::int64_t from_midnight = std::min(i, kDayRows - i);
-        const double up = static_cast<double>(from_midnight) / (kDayRows / 2);
+        const double up = static_cast<double>(from_midnight) * 2 / kDayRows;
         double share = up * up * (3 - 2 * up);
         // The day ends as it began, so that it may be repeated without a jump.
         if (from_midnight > 0) {

@@ -80,8 +80,9 @@ void Guest::Pages::pull_in(double kib) {
 // ---- sizes --------------------------------------------------------------------------------------
 
 Guest::Guest(const GuestConfig& config, std::shared_ptr<const Trace> trace)
-    : config_(config), trace_(std::move(trace)) {
-    overhead_kib_ = config_.static_max_kib / kDescriptorShare + kKernelKib;
+    : config_(config),
+      trace_(std::move(trace)),
+      overhead_kib_(config.static_max_kib / kDescriptorShare + kKernelKib) {
     const double at_boot = std::max(0.0, number(config_.static_max_kib) - number(overhead_kib_));
     min_kib_ = std::clamp(4 * std::sqrt(at_boot), kMinFreeLeast, kMinFreeMost);
     const double apart = std::max(min_kib_ / 4, at_boot * kWatermarkScale);

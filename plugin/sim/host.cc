@@ -33,13 +33,17 @@ std::uint64_t overhead_of(const DomainConfig& config) {
     return (paging + kPageKib - 1) / kPageKib * kPageKib + kRecordsKib;
 }
 
+HostConfig possible(HostConfig config) {
+    config.xen_kib = std::min(config.xen_kib, config.total_kib);
+    config.dom0_kib = std::min(config.dom0_kib, config.total_kib - config.xen_kib);
+    return config;
+}
+
 }  // namespace
 
-Host::Host(const HostConfig& config) : config_(config) {
-    config_.xen_kib = std::min(config_.xen_kib, config_.total_kib);
-    config_.dom0_kib = std::min(config_.dom0_kib, config_.total_kib - config_.xen_kib);
-    free_kib_ = config_.total_kib - config_.xen_kib - config_.dom0_kib;
-}
+Host::Host(const HostConfig& config)
+    : config_(possible(config)),
+      free_kib_(config_.total_kib - config_.xen_kib - config_.dom0_kib) {}
 
 std::uint64_t Host::start_cost_kib(const DomainConfig& config) {
     return whole_pages(config.memory_kib) + overhead_of(config);

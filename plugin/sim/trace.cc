@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <optional>
 
 namespace xenpack::sim {
@@ -26,7 +27,7 @@ std::uint64_t between(std::uint64_t from, std::uint64_t to, double share) {
     }
     const double a = static_cast<double>(from);
     const double b = static_cast<double>(to);
-    return static_cast<std::uint64_t>(a + (b - a) * share + 0.5);
+    return static_cast<std::uint64_t>(std::llround(a + (b - a) * share));
 }
 
 Demand between(const TraceRow& from, const TraceRow& to, std::int64_t ms) {

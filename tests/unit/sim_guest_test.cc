@@ -73,6 +73,18 @@ TEST(SimGuest, MemTotalIsWhatTheKernelDoesNotNeedForItself) {
                 5724 + 2 * 2048, 2);
 }
 
+TEST(SimGuest, MemAvailableCountsFilesButForTheLowWatermarkOrHalfOfThem) {
+    const auto beside_free = [](std::uint64_t cache_kib) {
+        Guest guest(config_of(), steady({0, 0, cache_kib, 0, 0}));
+        run(guest, 10'000, 1024 * kMib);
+        EXPECT_EQ(guest.stats().cached_kib, cache_kib);
+        return static_cast<double>(guest.stats().available_kib) + 9820 -
+               static_cast<double>(guest.stats().free_kib);
+    };
+    EXPECT_NEAR(beside_free(400 * kMib), 400.0 * kMib - (5724 + 2048), 2);
+    EXPECT_NEAR(beside_free(8 * kMib), 4.0 * kMib, 2);
+}
+
 TEST(SimGuest, AWorkloadThatFitsNeverStalls) {
     for (const auto& trace : every_generator(5)) {
         for (const std::int64_t start_ms : {0, 77'000}) {
@@ -298,6 +310,55 @@ TEST(SimGuest, WhatSleepsMayBeInSwapAndWhatIsTouchedMayNot) {
     EXPECT_EQ(thrashes.stats().oom_kills, 0U);
 }
 
+TEST(SimGuest, SwappedPagesThatWakeAreReadAndStayInSwapWhenTheyFallAsleep) {
+    const auto demand = [](std::uint64_t active_mib) {
+        return Demand{400 * kMib, active_mib * kMib, 0, 0, 0};
+    };
+    Guest guest(config_of(500), trace_of({{0, demand(100)},
+                                          {30'000, demand(100)},
+                                          {30'100, demand(300)},
+                                          {60'000, demand(300)},
+                                          {60'100, demand(0)},
+                                          {90'000, demand(0)}}));
+    const std::uint64_t ease = guest.ease_kib(0);
+    run(guest, 29'000, ease - 250 * kMib);
+    const GuestStats asleep = guest.stats();
+    const std::uint64_t swapped = asleep.swap_total_kib - asleep.swap_free_kib;
+    EXPECT_GT(swapped, 240 * kMib);
+    run(guest, 25'000, ease);
+    // Two thirds of what slept woke up: that share of what is in swap.
+    EXPECT_NEAR(static_cast<double>(guest.stats().swap_ins - asleep.swap_ins) * 4,
+                static_cast<double>(swapped) * 2 / 3, 0.05 * static_cast<double>(swapped));
+
+    // Squeezed while much is active, then asleep: nothing is read, nothing leaves the swap.
+    Guest tired(
+        config_of(500),
+        trace_of(
+            {{0, demand(400)}, {10'000, demand(400)}, {10'100, demand(0)}, {90'000, demand(0)}}));
+    while (tired.trace_ms() < 10'200) {
+        tired.step(kStepMs, ease - 250 * kMib);
+    }
+    const GuestStats before = tired.stats();
+    run(tired, 20'000, ease - 250 * kMib);
+    EXPECT_EQ(tired.stats().swap_ins, before.swap_ins);
+    EXPECT_EQ(tired.stats().swap_free_kib, before.swap_free_kib);
+    EXPECT_GT(before.swap_ins, 0U);
+}
+
+TEST(SimGuest, AnonymousMemoryThatIsTouchedWinsAgainstFiles) {
+    Guest guest(config_of(500), steady({400 * kMib, 400 * kMib, 200 * kMib, 100 * kMib, 0}));
+    const std::uint64_t ease = guest.ease_kib(0);
+    run(guest, 20'000, ease - 400 * kMib);
+    EXPECT_GT(guest.stats().swap_ins, 0U);
+    // Now everything but half of the hot set fits.
+    run(guest, 60'000, ease - 100 * kMib);
+    EXPECT_EQ(guest.stats().swap_free_kib, guest.stats().swap_total_kib);
+    EXPECT_NEAR(static_cast<double>(guest.stats().cached_kib), 100.0 * kMib, 8.0);
+    const std::uint64_t swap_ins = guest.stats().swap_ins;
+    run(guest, 10'000, ease - 100 * kMib);
+    EXPECT_EQ(guest.stats().swap_ins, swap_ins);
+}
+
 TEST(SimGuest, TheBrakeHoldsAWorkloadUntilMemoryComes) {
     const Demand demand{500 * kMib, 100 * kMib, 0, 0, 0};
     GuestConfig config = config_of();
@@ -381,6 +442,28 @@ TEST(SimGuest, AWorkloadMayBeginLateAndEndForGood) {
     EXPECT_EQ(guest.stats().committed_kib, 0U);
     EXPECT_EQ(guest.stats().cached_kib, 50 * kMib);
     EXPECT_EQ(guest.stats().stalled_us, 0U);
+}
+
+TEST(SimGuest, NothingIsWorkedBeyondTheEndOfATrace) {
+    GuestConfig config = config_of();
+    config.repeat = false;
+    Guest guest(config, trace_of({{0, {}}, {1000, {}}}));
+    run(guest, 3000, 512 * kMib, 300);
+    EXPECT_EQ(guest.stats().worked_ms, 1000);
+    EXPECT_EQ(guest.trace_ms(), 1000);
+}
+
+TEST(SimGuest, ARepeatedTraceGoesOnAtItsBeginning) {
+    Guest guest(config_of(),
+                trace_of({{0, {10 * kMib, 0, 0, 0, 0}}, {1000, {500 * kMib, 0, 0, 0, 0}}}));
+    run(guest, 900, 1024 * kMib);
+    EXPECT_EQ(guest.stats().committed_kib, 451 * kMib);
+    guest.step(100, 1024 * kMib);
+    EXPECT_EQ(guest.trace_ms(), 0);
+    EXPECT_EQ(guest.stats().committed_kib, 10 * kMib);
+    run(guest, 300, 1024 * kMib);
+    EXPECT_EQ(guest.trace_ms(), 300);
+    EXPECT_EQ(guest.stats().worked_ms, 1300);
 }
 
 TEST(SimGuest, SamplingFindsWhatIsTouchedAndNotWhatIsHeld) {

@@ -68,6 +68,18 @@ TEST(SimHost, AStartThatDoesNotFitTakesNothing) {
     EXPECT_NE(host.create(domain_of(440, 440), steady(0)), nullptr);
 }
 
+TEST(SimHost, AStartMayTakeTheLastPage) {
+    const DomainConfig config = domain_of(256, 512);
+    Host host({Host::start_cost_kib(config) + 100, 60, 40});
+    ASSERT_NE(host.create(config, steady(0)), nullptr);
+    EXPECT_EQ(host.free_kib(), 0U);
+}
+
+TEST(SimHost, XenAndDom0NeverHaveMoreThanThereIs) {
+    EXPECT_EQ(Host({100, 60, 50}).free_kib(), 0U);
+    EXPECT_EQ(Host({100, 200, 50}).config().dom0_kib, 0U);
+}
+
 TEST(SimHost, DestroyGivesEverythingBackAndADomidIsNeverUsedAgain) {
     Host host(host_of(4096));
     const std::uint64_t before = host.free_kib();

@@ -100,6 +100,9 @@ TEST(SimTrace, ChangesEvenlyBetweenRowsAndStaysBeyondThem) {
     EXPECT_EQ(trace->at(0).anon_kib, 0U);
     EXPECT_EQ(trace->at(25).anon_kib, 250U);
     EXPECT_EQ(trace->at(25).active_kib, 125U);
+    EXPECT_EQ(trace->at(1).active_kib, 5U);
+    EXPECT_EQ(parse("0 0 0 0 0 0\n3 5 0 0 0 0\n")->at(1).anon_kib, 2U);
+    EXPECT_EQ(parse("0 0 0 0 0 0\n3 5 0 0 0 0\n")->at(2).anon_kib, 3U);
     EXPECT_EQ(trace->at(25).cache_kib, 750U);
     EXPECT_EQ(trace->at(100).anon_kib, 1000U);
     EXPECT_EQ(trace->at(150).cache_kib, 0U);
