@@ -32,11 +32,21 @@ TraceSet seeded(const std::string& name, sim::Trace (*generate)(const Shape&), S
     return set;
 }
 
+// A service of the size that virtual machines have, not of the smallest: several peers have a least
+// size of 200 to 300 MiB.
+sim::Idle idle_service() {
+    sim::Idle shape;
+    shape.base = {120 * kMib, 20 * kMib, 100 * kMib, kMib, 0};
+    shape.job_kib = 80 * kMib;
+    shape.job_ms = 2'000;
+    return shape;
+}
+
 }  // namespace
 
 std::vector<TraceSet> generated_sets() {
     return {seeded("bursts", sim::bursts, sim::Bursts{}), seeded("days", sim::day, sim::Day{}),
-            seeded("idle", sim::idle, sim::Idle{}),
+            seeded("idle", sim::idle, idle_service()),
             seeded("gc-heap", sim::sawtooth, sim::Sawtooth{}),
             seeded("training", sim::training, sim::Training{})};
 }

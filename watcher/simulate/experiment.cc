@@ -232,6 +232,8 @@ class Run {
         for (Zone& zone : zones_) {
             const sim::Guest& guest = zone.domain->guest;
             kept.current_kib.push_back(zone.domain->current_kib);
+            kept.target_kib.push_back(zone.domain->target_kib);
+            kept.oom_kills.push_back(guest.stats().oom_kills);
             kept.ease_kib.push_back(guest.ease_kib(guest.trace_ms()));
             kept.stalled_us.push_back(guest.stats().stalled_us - zone.stalled_us_sampled);
             zone.stalled_us_sampled = guest.stats().stalled_us;

@@ -11,9 +11,13 @@
 
 namespace xenpack::simulate {
 
+// Zones start one after another, one to three seconds apart, each at a quiet point of its trace.
+// Stall time, memory and target changes are counted from a minute after the last start (at most a
+// fifth of the duration: until then caches are cold); kills and refusals from the beginning.
 struct Setup {
     sim::HostConfig host;
-    std::vector<std::shared_ptr<const sim::Trace>> traces;  // zone i follows traces[i % size]
+    // Zone i follows traces[i % size]. At least one.
+    std::vector<std::shared_ptr<const sim::Trace>> traces;
     unsigned zones = 0;
     std::int64_t duration_ms = 600'000;  // after the last start
     std::int64_t step_ms = 100;
@@ -26,8 +30,10 @@ struct Sample {
     std::int64_t at_ms = 0;
     std::uint64_t free_kib = 0;
     std::vector<std::uint64_t> current_kib;  // by zone
-    std::vector<std::uint64_t> ease_kib;     // what each would need not to stall
-    std::vector<std::uint64_t> stalled_us;   // since the sample before
+    std::vector<std::uint64_t> target_kib;
+    std::vector<std::uint64_t> ease_kib;    // what each would need not to stall
+    std::vector<std::uint64_t> stalled_us;  // since the sample before
+    std::vector<std::uint64_t> oom_kills;   // since the zone's start
 };
 
 struct Outcome {
@@ -40,7 +46,8 @@ struct Outcome {
     std::uint64_t target_changes = 0;
     double mean_held_kib = 0;  // by all zones, over time
     double mean_ease_kib = 0;  // what they would have needed, over time: the oracle's bill
-    // From the start of a stall that more memory would end to the moment its memory has come.
+    // From the start of a stall that more memory would end to the moment its memory has come; one
+    // that ended otherwise counts with its whole length. Of the measured time.
     std::vector<std::int64_t> stall_to_grant_ms;
     std::vector<Sample> samples;  // once a second, if asked for
 

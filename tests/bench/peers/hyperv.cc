@@ -9,8 +9,9 @@ namespace xenpack::bench::hyperv {
 namespace {
 
 constexpr double kBuffer = 0.20;
-// Startup RAM: Hyper-V's default minimum. Minimum RAM may be as low as 32 MB; lower than this no
-// Linux guest of the benchmark runs.
+// Startup RAM must do until the first report comes: all that the guest may want, where the host has
+// it, and Hyper-V's default of 512 MB at least. Minimum RAM may be as low as 32 MB; lower than this
+// no Linux guest of the benchmark runs.
 constexpr std::uint64_t kStartupKib = 512 * kMibKib;
 constexpr std::uint64_t kMinimumKib = 96 * kMibKib;
 // "A Linux guest reports nothing in its first 30 s."
@@ -77,7 +78,8 @@ std::map<std::uint32_t, std::uint64_t> divide(const std::vector<View>& views, do
 }
 
 sim::DomainConfig Hyperv::zone_config(std::uint64_t peak_kib) const {
-    return start_with(kStartupKib, full_size_kib(peak_kib));
+    const std::uint64_t full_kib = full_size_kib(peak_kib);
+    return start_with_what_there_is(std::min(kStartupKib, full_kib), full_kib, free_kib_);
 }
 
 void Hyperv::zone_started(const sim::Domain&, std::int64_t) {
@@ -85,6 +87,7 @@ void Hyperv::zone_started(const sim::Domain&, std::int64_t) {
 }
 
 void Hyperv::step(sim::Host& host, std::int64_t now_ms) {
+    free_kib_ = host.free_kib();
     if (!tick_.due(now_ms)) {
         return;
     }

@@ -37,6 +37,7 @@ class Hyperv : public Peer {
   private:
     Every tick_{1'000};
     std::uint64_t start_kib_ = 0;
+    std::uint64_t free_kib_ = 0;
 };
 
 }  // namespace xenpack::bench::hyperv

@@ -7,80 +7,112 @@
 namespace xenpack::bench::oracle {
 namespace {
 
-// A zone grows so long before it needs to: others may have to shrink first.
-constexpr std::int64_t kAheadMs = 4'000;
+// A donor gives in one step and the zone in need takes in the next one; balloons move some 100 MiB
+// in each.
+constexpr std::int64_t kNowMs = 500;
+// So far ahead memory is given that nobody needs sooner.
+constexpr std::int64_t kSoonMs = 3'000;
 // Cache that is needed again within so long is kept, if nobody else needs its memory.
-constexpr std::int64_t kKeepMs = 60'000;
-// So that a balloon's batch more or less stalls nobody.
-constexpr std::uint64_t kMarginKib = 1'024;
+constexpr std::size_t kKeepS = 60;
+// Sizes are of this grain, and at least so much over the need.
+constexpr std::uint64_t kGrainKib = 1'024;
 
-struct Peaks {
-    std::uint64_t survival_kib = 0;
-    std::uint64_t ease_kib = 0;
-    std::uint64_t cache_kib = 0;
-    std::uint64_t read_kib_per_s = 0;
+struct Seen {
+    std::uint64_t anon_kib = 0;
+    std::int64_t anon_ms = 0;  // where it is the most
+    std::uint64_t all_kib = 0;
+    std::int64_t all_ms = 0;
 };
 
-// The most of each within a part of the trace. Between two rows all is even, so that the rows and
-// the ends are enough.
-void look(const sim::Guest& guest, std::int64_t from_ms, std::int64_t to_ms, Peaks& peaks) {
-    const auto at = [&](std::int64_t ms) {
-        const sim::Demand demand = guest.trace().at(ms);
-        peaks.survival_kib = std::max(peaks.survival_kib, guest.survival_kib(ms));
-        peaks.ease_kib = std::max(peaks.ease_kib, guest.ease_kib(ms));
-        peaks.cache_kib = std::max(peaks.cache_kib, demand.cache_kib);
-        peaks.read_kib_per_s = std::max(peaks.read_kib_per_s, demand.read_kib_per_s);
+// The most within a part of the trace. Between two rows all is even, so that the rows and the ends
+// are enough.
+void look(const sim::Trace& trace, std::int64_t from_ms, std::int64_t to_ms, Seen& seen) {
+    const auto at = [&seen](const sim::Demand& demand, std::int64_t ms) {
+        if (demand.anon_kib >= seen.anon_kib) {
+            seen.anon_kib = demand.anon_kib;
+            seen.anon_ms = ms;
+        }
+        if (demand.anon_kib + demand.cache_kib >= seen.all_kib) {
+            seen.all_kib = demand.anon_kib + demand.cache_kib;
+            seen.all_ms = ms;
+        }
     };
-    at(from_ms);
-    at(to_ms);
-    const auto& rows = guest.trace().rows;
+    at(trace.at(from_ms), from_ms);
+    at(trace.at(to_ms), to_ms);
     auto row = std::upper_bound(
-        rows.begin(), rows.end(), from_ms,
+        trace.rows.begin(), trace.rows.end(), from_ms,
         [](std::int64_t ms, const sim::TraceRow& each) { return ms < each.at_ms; });
-    for (; row != rows.end() && row->at_ms < to_ms; ++row) {
-        at(row->at_ms);
+    for (; row != trace.rows.end() && row->at_ms < to_ms; ++row) {
+        at(row->demand, row->at_ms);
     }
 }
 
 // The same for what lies ahead; at its end the trace begins anew.
-Peaks ahead(const sim::Guest& guest, std::int64_t for_ms) {
-    Peaks peaks;
+Peak ahead(const sim::Guest& guest, std::int64_t for_ms) {
+    Seen seen;
     const std::int64_t length = guest.trace().length_ms();
     const std::int64_t from = guest.trace_ms();
     if (from + for_ms <= length || length <= 0) {
-        look(guest, from, from + for_ms, peaks);
+        look(guest.trace(), from, from + for_ms, seen);
     } else {
-        look(guest, from, length, peaks);
-        look(guest, 0, std::min(length, from + for_ms - length), peaks);
+        look(guest.trace(), from, length, seen);
+        look(guest.trace(), 0, std::min(length, from + for_ms - length), seen);
     }
-    return peaks;
+    return {guest.survival_kib(seen.anon_ms), guest.ease_kib(seen.all_ms)};
 }
 
-Need need_of(const sim::Domain& domain) {
-    const Peaks soon = ahead(domain.guest, kAheadMs);
-    const Peaks later = ahead(domain.guest, kKeepMs);
-    const std::uint64_t most_kib = domain.config.max_memory_kib;
-    const std::uint64_t now_cache_kib = domain.guest.stats().cached_kib;
-    Need need;
-    need.id = domain.domid;
-    need.holds_kib = domain.current_kib;
-    need.survival_kib = std::min(most_kib, soon.survival_kib + kMarginKib);
-    need.ease_kib = std::clamp(soon.ease_kib + kMarginKib, need.survival_kib, most_kib);
-    // Only what is there can be kept.
-    const std::uint64_t kept_kib = std::min(later.cache_kib, now_cache_kib);
-    const std::uint64_t beyond_kib = kept_kib - std::min(kept_kib, soon.cache_kib);
-    need.keep_kib = std::min(most_kib, need.ease_kib + beyond_kib);
-    need.reads_per_s = static_cast<double>(soon.read_kib_per_s) /
-                       static_cast<double>(std::max<std::uint64_t>(1, soon.cache_kib));
-    return need;
+std::uint64_t with_margin(std::uint64_t kib, std::uint64_t most_kib) {
+    return std::min(most_kib, (kib / kGrainKib + 2) * kGrainKib);
 }
 
 }  // namespace
 
+std::uint64_t Oracle::cache_later_kib(const sim::Guest& guest) {
+    const sim::Trace& trace = guest.trace();
+    std::vector<std::uint64_t>& most = cache_kib_[&trace];
+    if (most.empty()) {
+        most.resize(static_cast<std::size_t>(trace.length_ms() / 1000) + 1);
+        for (std::size_t second = 0; second < most.size(); ++second) {
+            most[second] = trace.at(static_cast<std::int64_t>(second) * 1000).cache_kib;
+        }
+        for (const sim::TraceRow& row : trace.rows) {
+            std::uint64_t& kib = most[static_cast<std::size_t>(row.at_ms / 1000)];
+            kib = std::max(kib, row.demand.cache_kib);
+        }
+    }
+    const auto now = static_cast<std::size_t>(guest.trace_ms() / 1000);
+    std::uint64_t kib = 0;
+    for (std::size_t later = 0; later < std::min(kKeepS, most.size()); ++later) {
+        kib = std::max(kib, most[(now + later) % most.size()]);
+    }
+    return kib;
+}
+
+Need Oracle::need_of(const sim::Domain& domain) {
+    const sim::Guest& guest = domain.guest;
+    const std::uint64_t most_kib = domain.config.max_memory_kib;
+    Need need;
+    need.id = domain.domid;
+    need.holds_kib = domain.current_kib;
+    for (const bool first : {true, false}) {
+        const Peak peak = ahead(guest, first ? kNowMs : kSoonMs);
+        (first ? need.now : need.soon) = {with_margin(peak.survival_kib, most_kib),
+                                          with_margin(peak.ease_kib, most_kib)};
+    }
+    // Only what is there can be kept.
+    const sim::Demand demand = guest.trace().at(guest.trace_ms());
+    const std::uint64_t kept_kib = std::min(cache_later_kib(guest), guest.stats().cached_kib);
+    const std::uint64_t beyond_kib = kept_kib - std::min(kept_kib, demand.cache_kib);
+    need.keep_kib = with_margin(need.now.ease_kib + beyond_kib, most_kib);
+    need.reads_per_s = static_cast<double>(demand.read_kib_per_s) /
+                       static_cast<double>(std::max<std::uint64_t>(1, demand.cache_kib));
+    return need;
+}
+
 std::map<std::uint32_t, std::uint64_t> divide(std::vector<Need> needs, std::uint64_t memory_kib) {
     std::map<std::uint32_t, std::uint64_t> sizes;
-    const auto give = [&](const Need& need, std::uint64_t up_to_kib) {
-        std::uint64_t& size_kib = sizes[need.id];
+    const auto give = [&](std::uint32_t id, std::uint64_t up_to_kib) {
+        std::uint64_t& size_kib = sizes[id];
         const std::uint64_t more_kib =
             std::min(memory_kib, up_to_kib - std::min(up_to_kib, size_kib));
         size_kib += more_kib;
@@ -90,21 +122,28 @@ std::map<std::uint32_t, std::uint64_t> divide(std::vector<Need> needs, std::uint
     // the fewest are killed, and none for memory that nobody can take away from its holder.
     std::sort(needs.begin(), needs.end(), [](const Need& a, const Need& b) {
         const auto missing = [](const Need& need) {
-            return need.survival_kib - std::min(need.survival_kib, need.holds_kib);
+            return need.now.survival_kib - std::min(need.now.survival_kib, need.holds_kib);
         };
         return std::tuple(missing(a), a.id) < std::tuple(missing(b), b.id);
     });
     for (const Need& need : needs) {
-        give(need, need.survival_kib);
+        give(need.id, need.now.survival_kib);
     }
+    // Then cache, that which is read most first.
     std::sort(needs.begin(), needs.end(), [](const Need& a, const Need& b) {
         return std::tuple(-a.reads_per_s, a.id) < std::tuple(-b.reads_per_s, b.id);
     });
     for (const Need& need : needs) {
-        give(need, need.ease_kib);
+        give(need.id, need.now.ease_kib);
     }
     for (const Need& need : needs) {
-        give(need, need.keep_kib);
+        give(need.id, need.soon.survival_kib);
+    }
+    for (const Need& need : needs) {
+        give(need.id, need.soon.ease_kib);
+    }
+    for (const Need& need : needs) {
+        give(need.id, need.keep_kib);
     }
     return sizes;
 }

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Totals and aims.
+#include "tests/bench/verdict.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+namespace xenpack::bench {
+namespace {
+
+constexpr double kMoreThanBestPeer = 1.25;
+constexpr double kOfOracle = 0.90;
+
+std::optional<std::size_t> find(const std::vector<Contender>& contenders, Role role) {
+    for (std::size_t who = 0; who < contenders.size(); ++who) {
+        if (contenders[who].role == role) {
+            return who;
+        }
+    }
+    return std::nullopt;
+}
+
+Total total_of(const std::vector<SetScores>& sets, std::size_t who) {
+    Total total;
+    simulate::Outcome sum;
+    std::vector<std::int64_t> grants;
+    for (const SetScores& set : sets) {
+        const Score& score = set.scores[who];
+        total.zones += score.zones;
+        total.held_to_oracle += score.held_to_oracle / static_cast<double>(sets.size());
+        sum.oom_kills += score.equal.oom_kills;
+        sum.zone_ms += score.equal.zone_ms;
+        sum.stalled_ms += score.equal.stalled_ms;
+        sum.target_changes += score.equal.target_changes;
+        grants.insert(grants.end(), score.equal.stall_to_grant_ms.begin(),
+                      score.equal.stall_to_grant_ms.end());
+    }
+    total.kills = sum.oom_kills;
+    total.lost = sum.stalled_share();
+    total.changes_per_zone_minute = changes_per_zone_minute(sum);
+    total.grant_p50_ms = percentile(grants, 0.50);
+    total.grant_p99_ms = percentile(grants, 0.99);
+    return total;
+}
+
+// Kills of ours at a number of zones at which the oracle kills none.
+std::uint64_t needless_kills(const std::vector<SetScores>& sets, std::size_t ours,
+                             std::size_t oracle, std::string& where) {
+    std::uint64_t kills = 0;
+    for (const SetScores& set : sets) {
+        const std::uint64_t of_set = set.scores[ours].equal.oom_kills;
+        if (of_set > 0 && set.scores[oracle].equal.oom_kills == 0) {
+            kills += of_set;
+            where += (where.empty() ? "" : ", ") + set.set;
+        }
+    }
+    return kills;
+}
+
+}  // namespace
+
+double changes_per_zone_minute(const simulate::Outcome& outcome) {
+    return outcome.zone_ms == 0 ? 0
+                                : static_cast<double>(outcome.target_changes) * 60'000 /
+                                      static_cast<double>(outcome.zone_ms);
+}
+
+Verdict judge(const std::vector<SetScores>& sets, const std::vector<Contender>& contenders) {
+    Verdict verdict;
+    for (std::size_t who = 0; who < contenders.size(); ++who) {
+        verdict.totals.push_back(total_of(sets, who));
+    }
+    const auto first_peer = find(contenders, Role::peer);
+    const auto ours = find(contenders, Role::ours);
+    const auto oracle = find(contenders, Role::oracle);
+    if (!first_peer) {
+        return verdict;
+    }
+    verdict.best_peer = *first_peer;
+    for (std::size_t who = 0; who < contenders.size(); ++who) {
+        if (contenders[who].role == Role::peer &&
+            verdict.totals[who].zones > verdict.totals[verdict.best_peer].zones) {
+            verdict.best_peer = who;
+        }
+    }
+    if (!ours || !oracle) {
+        return verdict;
+    }
+    const unsigned we = verdict.totals[*ours].zones;
+    const unsigned they = verdict.totals[verdict.best_peer].zones;
+    const unsigned best = verdict.totals[*oracle].zones;
+    const auto share = [](unsigned part, unsigned whole) {
+        return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+    };
+    std::string where;
+    const std::uint64_t kills = needless_kills(sets, *ours, *oracle, where);
+    const std::string_view peer = contenders[verdict.best_peer].name;
+    verdict.aims = {
+        {fmt::format("25 % more zones than the best peer ({})", peer),
+         fmt::format("{:+.1f} %", 100 * (share(we, they) - 1)),
+         share(we, they) >= kMoreThanBestPeer},
+        {"within 10 % of the oracle's zones", fmt::format("{:.1f} %", 100 * share(we, best)),
+         share(we, best) >= kOfOracle},
+        {"no OOM kill that the oracle avoids",
+         kills == 0 ? std::string("none") : fmt::format("{} ({})", kills, where), kills == 0}};
+    if (we < they) {
+        verdict.failures.push_back(
+            fmt::format("fits {} zones over all sets, {} fits {}", we, peer, they));
+    }
+    if (kills > 0) {
+        verdict.failures.push_back(
+            fmt::format("{} OOM kills where the oracle has none: {}", kills, where));
+    }
+    return verdict;
+}
+
+}  // namespace xenpack::bench

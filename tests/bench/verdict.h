@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Verdict: what the benchmark's figures say together, against the aims. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/bench/run.h"
+
+namespace xenpack::bench {
+
+// One policy over all sets.
+struct Total {
+    unsigned zones = 0;
+    std::uint64_t kills = 0;  // at equal numbers of zones
+    double lost = 0;          // share of all zones' time, at equal numbers
+    double held_to_oracle = 0;
+    double changes_per_zone_minute = 0;
+    double grant_p50_ms = 0;
+    double grant_p99_ms = 0;
+};
+
+struct Aim {
+    std::string text;
+    std::string measured;
+    bool met = false;
+};
+
+struct Verdict {
+    std::vector<Total> totals;  // by contender
+    std::size_t best_peer = 0;  // the peer with most zones over all sets
+    std::vector<Aim> aims;      // empty where Xenpack's own policy did not run
+    std::vector<std::string>
+        failures;  // what must not be: worse than the best peer, needless kills
+};
+
+[[nodiscard]] double changes_per_zone_minute(const simulate::Outcome& outcome);
+[[nodiscard]] Verdict judge(const std::vector<SetScores>& sets,
+                            const std::vector<Contender>& contenders);
+
+}  // namespace xenpack::bench
