@@ -99,6 +99,11 @@ Need Oracle::need_of(const sim::Domain& domain) {
         (first ? need.now : need.soon) = {with_margin(peak.survival_kib, most_kib),
                                           with_margin(peak.ease_kib, most_kib)};
     }
+    // What its balloon cannot take away is not to be counted on.
+    const std::uint64_t stays_kib =
+        domain.current_kib - std::min(domain.current_kib, guest.can_give_kib());
+    need.now.survival_kib = std::max(need.now.survival_kib, stays_kib);
+    need.now.ease_kib = std::max(need.now.ease_kib, stays_kib);
     // Only what is there can be kept.
     const sim::Demand demand = guest.trace().at(guest.trace_ms());
     const std::uint64_t kept_kib = std::min(cache_later_kib(guest), guest.stats().cached_kib);
@@ -169,7 +174,18 @@ void Oracle::step(sim::Host& host, std::int64_t now_ms) {
         memory_kib += domain->current_kib;
     }
     memory_kib -= std::min(memory_kib, start_kib_);
-    move_towards(host, divide(std::move(needs), memory_kib), start_kib_);
+    const auto sizes_kib = divide(needs, memory_kib);
+    // What is free goes to those whose life depends on it before anybody's ease.
+    std::map<std::uint32_t, std::uint64_t> lives_kib = sizes_kib;
+    for (const Need& need : needs) {
+        lives_kib[need.id] = std::min(sizes_kib.at(need.id), need.now.survival_kib);
+        const sim::Domain* domain = host.find(need.id);
+        if (domain->target_kib >= lives_kib[need.id]) {
+            lives_kib[need.id] = std::min(sizes_kib.at(need.id), domain->target_kib);
+        }
+    }
+    move_towards(host, lives_kib, start_kib_);
+    move_towards(host, sizes_kib, start_kib_);
 }
 
 bool Oracle::make_room(sim::Host& host, std::uint64_t cost_kib) {
