@@ -123,7 +123,7 @@ manuals := $(patsubst etc/man/%.scd,build/man/%,$(wildcard etc/man/*.scd))
 # Changes when a file comes or goes, so that nothing keeps a deleted file's code.
 build/sources: FORCE
 	$(Q)mkdir -p build; printf '%s\n' $(sort $(rooms_src) $(cli_src) $(guest_src) $(plugin_src) \
-	    $(unit_src) $(plugin_tests) $(plugin_test_parts) $(probe_src)) >$@.new; \
+	    $(unit_src) $(bench_main) $(plugin_tests) $(plugin_test_parts) $(probe_src)) >$@.new; \
 	if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 # ---- how things are built, once for each flavour ------------------------------------------------
@@ -255,7 +255,7 @@ build/stage: all
 
 # ---- the lab ------------------------------------------------------------------------------------
 
-.PHONY: demo bench lab
+.PHONY: demo bench bench-balance lab
 # Put into the lab's dom0: what is installed on a host, and what only the lab's cases use.
 lab_payload := --payload build/lab-stage --payload build/lab-tools
 lab_needs := build/lab-stage build/lab-tools/usr/bin/plugin_probe \
@@ -275,11 +275,14 @@ demo: $(lab_needs) ; $(Q)tests/lab/demo $(lab_payload)
 bench: $(lab_needs) ; $(Q)tests/lab/bench $(lab_payload)
 lab: $(lab_needs) ; $(Q)tests/lab/shell $(lab_payload)
 
+# On a simulated host, in virtual time: Xenpack's policy beside the published rules of others.
+bench-balance: build/tests/balance_bench ; $(Q)$<
+
 # ---- tests --------------------------------------------------------------------------------------
 
 # In this order: what fails fast comes first, the lab last. Each is a target check-NAME.
-quick_suites := includes spdx own-words whitespace format scripts unit plugin install asan clang \
-    fuzz tidy
+quick_suites := includes spdx own-words whitespace format scripts unit bench plugin install asan \
+    clang fuzz tidy
 suite := tests/check/suite
 
 .PHONY: check check-quick $(addprefix check-,$(quick_suites) lab)
@@ -306,6 +309,9 @@ check-scripts: build/xenpack
 check-unit: build/tests/unit
 	$(Q)$(suite) unit $<
 
+check-bench: build/tests/balance_bench
+	$(Q)$(suite) bench $< --quick
+
 # $(call run_plugin_tests,SUITE,DIR): each program's result is kept under its own name.
 run_plugin_tests = $(Q)failed=0; for name in $(plugin_test_names); do \
     $(suite) $(1).$$name $(2)/tests/plugin/$$name || failed=1; done; exit $$failed
@@ -322,7 +328,7 @@ check-asan: build/asan/tests/unit $(addprefix build/asan/tests/plugin/,$(plugin_
 # Everything is compiled by the second compiler, and what it made of the rooms is tested as well.
 check-clang: build/clang/tests/unit build/clang/xenpackd build/clang/xenpack \
     build/clang/xenpack-libxl.so \
-    $(call objects,build/clang,$(guest_src) $(plugin_tests) $(plugin_test_parts) $(probe_src))
+    $(call objects,build/clang,$(bench_main) $(guest_src) $(plugin_tests) $(plugin_test_parts) $(probe_src))
 	$(Q)$(suite) clang $<
 
 check-install: build/stage
@@ -372,6 +378,7 @@ help:
 	    'make check-NAME   one suite: $(quick_suites) lab' \
 	    'make check-lab CASE=NAME   one case of the lab' \
 	    'make bench        what a decision costs, measured in the lab' \
+    'make bench-balance   how many zones fit, beside the rules of others; on a simulated host' \
 	    "make lab          a shell in the lab's dom0" \
 	    'make deps         install the packages that building and testing need' \
 	    'make install      to / or to DESTDIR=; uninstall takes it away again' \

@@ -52,6 +52,8 @@ std::string_view colour(const std::vector<Contender>& contenders, std::size_t wh
     switch (contenders[who].role) {
         case Role::ours:
             return "#1f5fbf";
+        case Role::variant:
+            return "#6baed6";
         case Role::oracle:
             return "#222222";
         case Role::peer:

@@ -30,15 +30,15 @@ struct Row {
 void put(std::string& text, const Row& row) {
     fmt::format_to(
         std::back_inserter(text),
-        "  {:<12} {:>6} {:>7.0f} % | {:>8.2f} % {:>7} {:>8} {:>8.2f} {:>9.1f} {:>9} {:>9}\n",
+        "  {:<13} {:>6} {:>7.0f} % | {:>8.2f} % {:>7} {:>8} {:>8.2f} {:>9.1f} {:>9} {:>9}\n",
         row.name, row.zones, row.to_static, 100 * row.lost, row.kills, row.refused, row.held,
         row.changes, milliseconds(row.p50), milliseconds(row.p99));
 }
 
 void put_head(std::string& text, std::string_view left, std::string_view right) {
-    fmt::format_to(std::back_inserter(text), "  {:<30}| {}\n", left, right);
+    fmt::format_to(std::back_inserter(text), "  {:<31}| {}\n", left, right);
     fmt::format_to(std::back_inserter(text),
-                   "  {:<12} {:>6} {:>9} | {:>10} {:>7} {:>8} {:>8} {:>9} {:>19}\n", "policy",
+                   "  {:<13} {:>6} {:>9} | {:>10} {:>7} {:>8} {:>8} {:>9} {:>19}\n", "policy",
                    "zones", "of static", "time lost", "killed", "refused", "memory*", "changes*",
                    "stall to grant*");
 }
@@ -122,8 +122,8 @@ std::string table_of(const std::vector<SetScores>& sets, const std::vector<Conte
         "from "
         "the\n    start of a stall that more memory ends to that memory, p50 and p99.\n\n";
     for (const Aim& aim : verdict.aims) {
-        fmt::format_to(std::back_inserter(text), "  {:<52} {:>18}   {}\n", aim.text, aim.measured,
-                       aim.met ? "met" : "missed");
+        fmt::format_to(std::back_inserter(text), "  {:<14} {:<46} {:>16}   {}\n", aim.policy,
+                       aim.text, aim.measured, aim.met ? "met" : "missed");
     }
     return text;
 }
@@ -160,7 +160,10 @@ std::string json_of(const std::vector<SetScores>& sets, const std::vector<Conten
             {"stall_to_grant_ms", {{"p50", total.grant_p50_ms}, {"p99", total.grant_p99_ms}}}};
     }
     for (const Aim& aim : verdict.aims) {
-        json["aims"].push_back({{"aim", aim.text}, {"measured", aim.measured}, {"met", aim.met}});
+        json["aims"].push_back({{"policy", aim.policy},
+                                {"aim", aim.text},
+                                {"measured", aim.measured},
+                                {"met", aim.met}});
     }
     return json.dump(2) + "\n";
 }

@@ -58,6 +58,44 @@ std::uint64_t needless_kills(const std::vector<SetScores>& sets, std::size_t our
     return kills;
 }
 
+struct Three {
+    std::size_t ours;
+    std::size_t peer;
+    std::size_t oracle;
+};
+
+double share(unsigned part, unsigned whole) {
+    return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+void compare(const std::vector<SetScores>& sets, const std::vector<Contender>& contenders,
+             const Three& who, Verdict& verdict) {
+    const unsigned we = verdict.totals[who.ours].zones;
+    const unsigned they = verdict.totals[who.peer].zones;
+    const unsigned best = verdict.totals[who.oracle].zones;
+    const std::string_view us = contenders[who.ours].name;
+    const std::string_view peer = contenders[who.peer].name;
+    std::string where;
+    const std::uint64_t kills = needless_kills(sets, who.ours, who.oracle, where);
+    verdict.aims.push_back({us, fmt::format("25 % more zones than the best peer ({})", peer),
+                            fmt::format("{:+.1f} %", 100 * (share(we, they) - 1)),
+                            share(we, they) >= kMoreThanBestPeer});
+    verdict.aims.push_back({us, "within 10 % of the oracle's zones",
+                            fmt::format("{:.1f} % of them", 100 * share(we, best)),
+                            share(we, best) >= kOfOracle});
+    verdict.aims.push_back({us, "no OOM kill that the oracle avoids",
+                            kills == 0 ? std::string("none") : fmt::format("{} ({})", kills, where),
+                            kills == 0});
+    if (we < they) {
+        verdict.failures.push_back(
+            fmt::format("{} fits {} zones over all sets, {} fits {}", us, we, peer, they));
+    }
+    if (kills > 0) {
+        verdict.failures.push_back(
+            fmt::format("{}: {} OOM kills where the oracle has none: {}", us, kills, where));
+    }
+}
+
 }  // namespace
 
 double changes_per_zone_minute(const simulate::Outcome& outcome) {
@@ -72,7 +110,6 @@ Verdict judge(const std::vector<SetScores>& sets, const std::vector<Contender>& 
         verdict.totals.push_back(total_of(sets, who));
     }
     const auto first_peer = find(contenders, Role::peer);
-    const auto ours = find(contenders, Role::ours);
     const auto oracle = find(contenders, Role::oracle);
     if (!first_peer) {
         return verdict;
@@ -84,33 +121,11 @@ Verdict judge(const std::vector<SetScores>& sets, const std::vector<Contender>& 
             verdict.best_peer = who;
         }
     }
-    if (!ours || !oracle) {
-        return verdict;
-    }
-    const unsigned we = verdict.totals[*ours].zones;
-    const unsigned they = verdict.totals[verdict.best_peer].zones;
-    const unsigned best = verdict.totals[*oracle].zones;
-    const auto share = [](unsigned part, unsigned whole) {
-        return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-    };
-    std::string where;
-    const std::uint64_t kills = needless_kills(sets, *ours, *oracle, where);
-    const std::string_view peer = contenders[verdict.best_peer].name;
-    verdict.aims = {
-        {fmt::format("25 % more zones than the best peer ({})", peer),
-         fmt::format("{:+.1f} %", 100 * (share(we, they) - 1)),
-         share(we, they) >= kMoreThanBestPeer},
-        {"within 10 % of the oracle's zones", fmt::format("{:.1f} %", 100 * share(we, best)),
-         share(we, best) >= kOfOracle},
-        {"no OOM kill that the oracle avoids",
-         kills == 0 ? std::string("none") : fmt::format("{} ({})", kills, where), kills == 0}};
-    if (we < they) {
-        verdict.failures.push_back(
-            fmt::format("fits {} zones over all sets, {} fits {}", we, peer, they));
-    }
-    if (kills > 0) {
-        verdict.failures.push_back(
-            fmt::format("{} OOM kills where the oracle has none: {}", kills, where));
+    for (std::size_t who = 0; oracle && who < contenders.size(); ++who) {
+        const Role role = contenders[who].role;
+        if (role == Role::ours || role == Role::variant) {
+            compare(sets, contenders, {who, verdict.best_peer, *oracle}, verdict);
+        }
     }
     return verdict;
 }

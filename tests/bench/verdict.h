@@ -21,6 +21,7 @@ struct Total {
 };
 
 struct Aim {
+    std::string_view policy;
     std::string text;
     std::string measured;
     bool met = false;

@@ -12,10 +12,7 @@
 #include "tests/bench/peers/selfballoon.h"
 #include "tests/bench/peers/squeezed.h"
 #include "tests/bench/peers/static.h"
-#if __has_include("watcher/simulate/xenpack_policy.h")
 #include "watcher/simulate/xenpack_policy.h"
-#define HAVE_OURS 1
-#endif
 
 namespace xenpack::bench {
 namespace {
@@ -29,9 +26,8 @@ std::unique_ptr<simulate::Policy> make() {
 
 const std::vector<Contender>& contenders() {
     static const std::vector<Contender> all = {
-#if HAVE_OURS
         {"xenpack", Role::ours, simulate::make_xenpack_policy},
-#endif
+        {"xenpack+brake", Role::variant, simulate::make_xenpack_brake_policy},
         {"static", Role::peer, make<Static>},
         {"squeezed", Role::peer, make<squeezed::Squeezed>},
         {"qmemman", Role::peer, make<qmemman::Qmemman>},
