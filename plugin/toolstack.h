@@ -184,7 +184,8 @@ struct xenpack_toolstack_ops {
     /*
      * Attaches to this host. On failure *ts_r is NULL, a sentence is in error[0..size), and the
      * result is -ENODEV (no such host here), -EPERM, -ENOEXEC (hypervisor of another version than
-     * the one built against: exit XENPACK_EXIT_WRONG_HYPERVISOR) or another negative errno.
+     * the one built against: exit XENPACK_EXIT_WRONG_HYPERVISOR), -EINVAL (the plugin was told what
+     * it cannot do, as by a bad file of its own: exit EX_CONFIG) or another negative errno.
      */
     int (*open)(const struct xenpack_watcher_ops *watcher, struct xenpack_toolstack **ts_r,
                 char *error, size_t size);

@@ -38,7 +38,7 @@ Watcher::~Watcher() = default;
 
 Expected<void> Watcher::start() {
     auto toolstack =
-        Toolstack::open(config_.toolstack, rooms_.loop, rooms_.store,
+        Toolstack::open(rooms_.plugin, rooms_.loop, rooms_.store,
                         {[this](const xenpack_event& event) { on_host_event(event); },
                          [this](xenpack_log_level level, const char* text) {
                              static constexpr LogLevel kLevels[]{LogLevel::error, LogLevel::warning,

@@ -28,7 +28,8 @@ class Watcher final : public Zones::Mediator, public Control::Mediator {
   public:
     struct Rooms {
         Loop& loop;
-        Store& store;
+        const PluginObject& plugin;
+        Store& store;  // the plugin's
         const Journal& journal;
     };
 

@@ -20,6 +20,7 @@
 
 #include "watcher/loop/loop.h"
 #include "watcher/store/store.h"
+#include "watcher/toolstack/toolstack.h"
 #include "watcher/watcher.h"
 
 namespace xenpack {
@@ -71,6 +72,8 @@ int exit_status(const Error& error) {
         case EPERM:
         case EACCES:
             return EX_NOPERM;
+        case EINVAL:  // what the plugin itself was told to do
+            return EX_CONFIG;
         default:
             return EX_UNAVAILABLE;
     }
@@ -112,7 +115,12 @@ class Daemon {
 
   private:
     Expected<void> wire() {
-        auto store = Store::connect(loop_, [this] { lose("the connection to xenstored"); });
+        auto plugin = PluginObject::load(config_.toolstack);
+        if (!plugin) {
+            return tl::unexpected(plugin.error());
+        }
+        plugin_ = std::make_unique<PluginObject>(*plugin);
+        auto store = plugin_->open_store(loop_, [this] { lose("the connection to xenstored"); });
         if (!store) {
             return tl::unexpected(store.error());
         }
@@ -122,7 +130,7 @@ class Daemon {
             return tl::unexpected(overrides.error());
         }
         watcher_ = std::make_unique<Watcher>(
-            Watcher::Rooms{loop_, *store_, journal_}, config_, std::move(*overrides),
+            Watcher::Rooms{loop_, *plugin_, *store_, journal_}, config_, std::move(*overrides),
             [this] { return load_config(options_.config_path); },
             [this] { lose("the toolstack's hold of the host"); });
         auto control = Control::listen(loop_, config_.socket_path, *watcher_);
@@ -160,6 +168,7 @@ class Daemon {
     const Journal& journal_;
     int status_ = EX_OK;
     Loop loop_;
+    std::unique_ptr<PluginObject> plugin_;
     std::unique_ptr<Store> store_;
     std::unique_ptr<Watcher> watcher_;
     std::unique_ptr<Control> control_;

@@ -8,79 +8,17 @@
 #include <optional>
 #include <vector>
 
+#include "plugin/sim/reporter.h"
 #include "watcher/balance/balance.h"
 #include "watcher/config/config.h"
-#include "watcher/guest/reporting.h"
 #include "watcher/zones/follow.h"
 #include "watcher/zones/zone.h"
 
 namespace xenpack::simulate {
 namespace {
 
-constexpr std::uint64_t kHeartbeatMs = 30'000;
 constexpr std::uint64_t kMib = 1024;
 constexpr std::uint64_t kStartReservePercent = 1;
-
-// xenpack-guest in one zone: its pressure trigger ("some 25000 500000"), its pace, its reports.
-class Reporter {
-  public:
-    // What it writes now, if it does.
-    std::optional<Report> look(const sim::GuestStats& stats) {
-        const auto now_ms = static_cast<std::uint64_t>(stats.uptime_ms);
-        const bool fired = trigger(stats);
-        if (!fired && now_ms < next_look_ms_) {
-            return std::nullopt;
-        }
-        const guest::Reporting::Look look{now_ms,
-                                          {stats.total_kib, stats.free_kib, stats.available_kib,
-                                           stats.swap_total_kib, stats.swap_free_kib},
-                                          stats.some_us,
-                                          fired};
-        const auto verdict = reporting_.look(look);
-        next_look_ms_ = now_ms + verdict.look_again_ms;
-        if (!verdict.why) {
-            return std::nullopt;
-        }
-        reporting_.written(look, *verdict.why);
-        return report(stats, *verdict.why);
-    }
-
-  private:
-    bool trigger(const sim::GuestStats& stats) {
-        constexpr std::uint64_t kThresholdUs = 25'000;
-        constexpr std::int64_t kWindowMs = 500;
-        const bool fired = stats.some_us >= window_some_us_ + kThresholdUs;
-        if (fired || stats.uptime_ms - window_ms_ >= kWindowMs) {
-            window_ms_ = stats.uptime_ms;
-            window_some_us_ = stats.some_us;
-        }
-        return fired;
-    }
-
-    Report report(const sim::GuestStats& stats, ReportWhy why) {
-        Report report;
-        report.why = why;
-        report.sequence = ++sequence_;
-        report.uptime_ms = static_cast<std::uint64_t>(stats.uptime_ms);
-        report.heartbeat_s = kHeartbeatMs / 1000;
-        report.total_kib = stats.total_kib;
-        report.available_kib = stats.available_kib;
-        report.free_kib = stats.free_kib;
-        report.swap_total_kib = stats.swap_total_kib;
-        report.swap_free_kib = stats.swap_free_kib;
-        report.swap_ins = stats.swap_ins;
-        report.refaults = stats.refaults;
-        report.some_us = stats.some_us;
-        report.full_us = stats.full_us;
-        return report;
-    }
-
-    guest::Reporting reporting_{kHeartbeatMs, true};
-    std::uint64_t next_look_ms_ = 0;
-    std::uint64_t sequence_ = 0;
-    std::int64_t window_ms_ = 0;
-    std::uint64_t window_some_us_ = 0;
-};
 
 class XenpackPolicy final : public Policy {
   public:
@@ -141,7 +79,7 @@ class XenpackPolicy final : public Policy {
   private:
     struct Managed {
         Zone zone;
-        Reporter reporter;
+        sim::Reporter reporter;
         std::optional<std::int64_t> booted_ms;
     };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // Store: the watcher's client of xenstore: reads, guarded writes, watches. xenpackd owns one.
-// Its .cc is the only file of the watcher that includes xenstore.h. It must not interpret values.
+// xenstore.cc is the only file of the watcher that includes xenstore.h; own_store.cc is the same
+// for a store that comes with a plugin. It must not interpret values.
 //
 // A watch says "go and look": its callback learns only that something at or below the path may have
 // changed, is called once soon after the watch is set, and may be called when nothing has changed.
@@ -53,8 +54,13 @@ class Store {
 
     [[nodiscard]] virtual Expected<WatchHandle> watch(const std::string& path, Changed changed) = 0;
 
-    // What the store offers to a plugin; `store` in xenpack_watcher_ops is this object.
-    [[nodiscard]] static const xenpack_store_ops& plugin_ops();
+    // What the store offers to a plugin: store_ops and `store` of xenpack_watcher_ops. Lives as
+    // long as this object.
+    struct ForPlugin {
+        const xenpack_store_ops* ops;
+        void* store;
+    };
+    [[nodiscard]] virtual ForPlugin for_plugin();
 };
 
 // "/local/domain/7/memory/target" for (7, "memory/target").

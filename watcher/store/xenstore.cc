@@ -278,9 +278,9 @@ Expected<std::unique_ptr<Store>> Store::connect(Loop& loop, std::function<void()
                                       std::move(lifeline), std::move(lost));
 }
 
-const xenpack_store_ops& Store::plugin_ops() {
+Store::ForPlugin Store::for_plugin() {
     static constexpr xenpack_store_ops kOps{plugin_write_guarded, plugin_read};
-    return kOps;
+    return {&kOps, this};
 }
 
 std::string domain_path(std::uint32_t domid, std::string_view below) {

@@ -9,12 +9,13 @@
 #include <cstring>
 
 #include "watcher/loop/loop.h"
+#include "watcher/store/own_store.h"
 #include "watcher/store/store.h"
 
 namespace xenpack {
 namespace {
 
-Expected<const xenpack_toolstack_ops*> load(const std::string& name) {
+Expected<const xenpack_toolstack_ops*> load_table(const std::string& name) {
     const std::string path =
         name.starts_with('/') ? name : fmt::format("{}/xenpack-{}.so", XENPACK_PLUGIN_DIR, name);
     void* object = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -57,21 +58,40 @@ std::string to_string(const Uuid& u) {
     return text;
 }
 
-Expected<std::unique_ptr<Toolstack>> Toolstack::open(const std::string& name, Loop& loop,
-                                                     Store& store, Callbacks callbacks) {
-    const auto ops = load(name);
-    if (!ops) {
-        return tl::unexpected(ops.error());
+Expected<PluginObject> PluginObject::load(const std::string& name) {
+    return load_table(name).map(
+        [](const xenpack_toolstack_ops* ops) { return PluginObject(*ops); });
+}
+
+Expected<std::unique_ptr<Store>> PluginObject::open_store(Loop& loop,
+                                                          std::function<void()> lost) const {
+    if (ops_->open_store == nullptr) {
+        return Store::connect(loop, std::move(lost));
     }
+    const xenpack_own_store* store_ops = nullptr;
+    void* store = nullptr;
+    std::array<char, 512> error{};
+    if (const int r = ops_->open_store(&Loop::plugin_ops(), &loop, &store_ops, &store, error.data(),
+                                       error.size());
+        r < 0) {
+        return fail_with(-r, "{}", error.data());
+    }
+    return make_own_store(*store_ops, store, ops_->close_store);
+}
+
+Expected<std::unique_ptr<Toolstack>> Toolstack::open(const PluginObject& plugin, Loop& loop,
+                                                     Store& store, Callbacks callbacks) {
+    const xenpack_toolstack_ops& ops = plugin.ops();
+    const Store::ForPlugin for_plugin = store.for_plugin();
     std::unique_ptr<Toolstack> toolstack(new Toolstack);
-    toolstack->ops_ = *ops;
+    toolstack->ops_ = &ops;
     toolstack->callbacks_ = std::move(callbacks);
     const xenpack_watcher_ops watcher{
         XENPACK_TOOLSTACK_VERSION,
         &Loop::plugin_ops(),
         &loop,
-        &Store::plugin_ops(),
-        &store,
+        for_plugin.ops,
+        for_plugin.store,
         [](void* self, const xenpack_event* event) {
             static_cast<Toolstack*>(self)->callbacks_.on_event(*event);
         },
@@ -80,7 +100,7 @@ Expected<std::unique_ptr<Toolstack>> Toolstack::open(const std::string& name, Lo
         },
         toolstack.get()};
     std::array<char, 512> error{};
-    if (const int r = (*ops)->open(&watcher, &toolstack->ts_, error.data(), error.size()); r < 0) {
+    if (const int r = ops.open(&watcher, &toolstack->ts_, error.data(), error.size()); r < 0) {
         return fail_with(-r, "{}", error.data());
     }
     return toolstack;

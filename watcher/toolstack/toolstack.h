@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Toolstack: a loaded plugin as a C++ object; the one way the watcher reaches a host.
-// xenpackd owns one. The contracts of its calls stand in plugin/toolstack.h; here they return
-// Expected, with Error::code holding the positive errno. It must not decide anything.
+// Toolstack: a plugin attached to its host; the one way the watcher reaches a host.
+// xenpackd loads the plugin, the watcher owns one of these. The contracts of its calls stand in
+// plugin/toolstack.h; here they return Expected, with Error::code holding the positive errno. It
+// must not decide anything.
 #pragma once
 
 #include <array>
@@ -23,6 +24,26 @@ using Uuid = std::array<std::uint8_t, 16>;
 // "6f1a...-..." in the form xl prints.
 [[nodiscard]] std::string to_string(const Uuid& uuid);
 
+// A plugin's object, loaded: what it can do is known before it is attached to a host. It stays
+// loaded for good.
+class PluginObject {
+  public:
+    // `name` is a plugin's name ("libxl": PLUGIN_DIR/xenpack-libxl.so) or an absolute path.
+    // Error code ENOEXEC: it does not fit this hypervisor.
+    [[nodiscard]] static Expected<PluginObject> load(const std::string& name);
+    // A table that is linked in (tests). It outlives this and the toolstack.
+    explicit PluginObject(const xenpack_toolstack_ops& ops) : ops_(&ops) {}
+
+    // The host's store: the plugin's own where it brings one, else xenstored's. `lost` is called
+    // once when xenstored is gone. Called once for each Toolstack, which the store must outlive.
+    [[nodiscard]] Expected<std::unique_ptr<Store>> open_store(Loop& loop,
+                                                              std::function<void()> lost) const;
+    [[nodiscard]] const xenpack_toolstack_ops& ops() const { return *ops_; }
+
+  private:
+    const xenpack_toolstack_ops* ops_;
+};
+
 class Toolstack {
   public:
     struct Callbacks {
@@ -30,9 +51,9 @@ class Toolstack {
         std::function<void(xenpack_log_level, const char*)> log;
     };
 
-    // `name` is a plugin's name ("libxl": PLUGIN_DIR/xenpack-libxl.so) or an absolute path.
-    // Error code ENOEXEC: the plugin does not fit this hypervisor.
-    [[nodiscard]] static Expected<std::unique_ptr<Toolstack>> open(const std::string& name,
+    // Error code ENOEXEC: the plugin does not fit this hypervisor; EINVAL: what it was told to do
+    // is wrong.
+    [[nodiscard]] static Expected<std::unique_ptr<Toolstack>> open(const PluginObject& plugin,
                                                                    Loop& loop, Store& store,
                                                                    Callbacks callbacks);
     ~Toolstack();
