@@ -138,6 +138,25 @@ struct Spent {
     bool danger = false;            // a zone has to wait for what it must have
 };
 
+// Those at ease are grown ahead of the bursts they are known for, out of what nobody needs: what
+// they have they need not wait for. Returns what was spent.
+std::uint64_t add_comforts(const Ledger& zones, std::uint64_t surplus_kib, Plan& plan) {
+    std::uint64_t left_kib = surplus_kib;
+    for (const Ledger::Slot slot : zones.liking()) {
+        const std::uint64_t grant_kib = whole_pages(std::min(zones.wish(slot).ease_kib, left_kib));
+        if (grant_kib < kEaseStepMinKib) {
+            break;
+        }
+        const ZoneView& z = zones.view(slot);
+        left_kib -= grant_kib;
+        plan.grow.push_back(
+            {slot, z.target_kib, z.target_kib + grant_kib, ChangeWhy::comfort,
+             fmt::format("has risen by {} MiB within a second, and memory is plenty",
+                         mib(z.burst_kib))});
+    }
+    return surplus_kib - left_kib;
+}
+
 // Grants what free memory backs, and first of all what a zone was asked to give and still holds:
 // those pages are its own, and were never counted as free.
 Spent add_grows(const HostView& host, const Ledger& zones, Plan& plan) {
@@ -162,7 +181,7 @@ Spent add_grows(const HostView& host, const Ledger& zones, Plan& plan) {
     // What zones only would like comes out of what the host keeps for no one.
     const std::uint64_t kept_kib = minus(host.reserve_kib + host.wanted_by_starts_kib,
                                          host.emergency_kib + host.start_reserve_kib);
-    (void)wishing.grant(minus(left_kib, kept_kib), ease);
+    const std::uint64_t surplus_kib = wishing.grant(minus(left_kib, kept_kib), ease);
 
     Spent spent;
     for (std::size_t i = 0; i < n; ++i) {
@@ -184,6 +203,7 @@ Spent add_grows(const HostView& host, const Ledger& zones, Plan& plan) {
                                  grow_reason(z, why, waits)});
         }
     }
+    spent.free_kib += add_comforts(zones, surplus_kib, plan);
     return spent;
 }
 

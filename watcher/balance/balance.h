@@ -41,6 +41,7 @@ struct HostView {
 enum class ChangeWhy {
     pressure,  // stalled on memory
     demand,    // uses more than its target leaves at ease
+    comfort,   // would like more, and there is plenty
     give,      // another zone or a start waits for memory
     reserve,   // the host's free memory is under its reserve
     limits,    // its floor, ceiling or pin demands it

@@ -70,6 +70,9 @@ void Ledger::count(Slot slot, bool in) {
     if (entry.wish.need_kib > 0) {
         keep(wishing_, slot, in);
     }
+    if (entry.wish.need_kib == 0 && entry.wish.ease_kib > 0) {
+        keep(liking_, slot, in);
+    }
     if (over_its_limits(z)) {
         keep(over_limits_, slot, in);
     }

@@ -48,6 +48,8 @@ class Ledger {
     // All that could be taken, leaving each what it must have.
     [[nodiscard]] std::uint64_t givable_kib() const { return givable_kib_; }
     [[nodiscard]] const std::set<Slot>& wishing() const { return wishing_; }
+    // Those at ease that would like more all the same.
+    [[nodiscard]] const std::set<Slot>& liking() const { return liking_; }
     [[nodiscard]] const std::set<Slot>& over_limits() const { return over_limits_; }
     // Those with slack, the idlest first: by slack over weight, so that idle memory costs more.
     [[nodiscard]] const Ranking& donors(Keep keep) const {
@@ -75,6 +77,7 @@ class Ledger {
     std::size_t moving_ = 0;
     std::size_t fading_ = 0;
     std::set<Slot> wishing_;
+    std::set<Slot> liking_;
     std::set<Slot> over_limits_;
     std::array<Ranking, kKeeps> donors_;
     Ranking bursts_;

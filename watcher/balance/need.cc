@@ -27,6 +27,11 @@ std::uint64_t within(const ZoneView& z, std::uint64_t kib) {
     return std::min(whole_mib(std::clamp(kib, low, z.ceiling_kib)), z.ceiling_kib);
 }
 
+// What it would like beyond that size.
+std::uint64_t comfort_kib(const ZoneView& z, std::uint64_t size_kib) {
+    return z.pin_kib ? 0 : whole_pages(minus(within(z, z.slow_need_kib), size_kib));
+}
+
 bool can_give(const ZoneView& z) {
     return z.may_change && z.may_shrink && !z.stalled && !z.pin_kib && z.slow_need_kib > 0;
 }
@@ -34,7 +39,7 @@ bool can_give(const ZoneView& z) {
 std::uint64_t need_of(const ZoneView& z, Keep keep) {
     switch (keep) {
         case Keep::slow:
-            return std::max(z.slow_need_kib, z.quick_need_kib);
+            return std::max(z.slow_need_kib, z.must_kib + z.cached_kib);
         case Keep::quick:
             return z.quick_need_kib;
         case Keep::must:
@@ -57,12 +62,16 @@ Wish wish_of(const ZoneView& z) {
     const std::uint64_t worth_kib =
         in_danger ? kGrowStepMinKib : std::max(kGrowStepMinKib, z.step_kib);
     if (wish.need_kib < worth_kib && !admins_word) {
-        return {};
+        wish.need_kib = 0;
+        wish.ease_kib = comfort_kib(z, z.target_kib);
+        const std::uint64_t step_kib = std::max(kEaseStepMinKib, z.target_kib / kEaseStepPart);
+        wish.ease_kib = wish.ease_kib < step_kib ? 0 : wish.ease_kib;
+        return wish;
     }
     const std::uint64_t must_to = z.pin_kib ? need_to : within(z, z.must_kib);
     wish.must_kib = std::min(whole_pages(minus(must_to, z.target_kib)), wish.need_kib);
     wish.hard_kib = z.stalled ? wish.need_kib : wish.must_kib;
-    wish.ease_kib = z.pin_kib ? 0 : whole_pages(minus(within(z, z.slow_need_kib), need_to));
+    wish.ease_kib = comfort_kib(z, need_to);
     wish.own_kib = std::min(wish.need_kib, whole_pages(z.leaving_kib));
     return wish;
 }

@@ -19,6 +19,7 @@ struct ZoneView {
     std::uint64_t quick_need_kib = 0;
     std::uint64_t slow_need_kib = 0;
     std::uint64_t burst_kib = 0;
+    std::uint64_t cached_kib = 0;
     std::uint64_t step_kib = 0;  // it should grow by no less than this, unless it is in danger
     bool stalled = false;
     std::int64_t calm_ms = 0;             // how long it has not stalled
@@ -35,6 +36,9 @@ struct ZoneView {
 // Below these a change is not worth the guest's work.
 inline constexpr std::uint64_t kGrowStepMinKib = 4 * 1024;
 inline constexpr std::uint64_t kShrinkStepMinKib = 8 * 1024;
+// A zone that is at ease is grown for its bursts to come by no less than this, and this part of it.
+inline constexpr std::uint64_t kEaseStepMinKib = 16 * 1024;
+inline constexpr std::uint64_t kEaseStepPart = 16;
 // Shrinking without hurry: at most this part of a zone's size, at most this often. MOM takes 5 %
 // each 10 s, senpai 1 % each 6 s.
 inline constexpr unsigned kSlowShrinkPercent = 5;
@@ -48,7 +52,7 @@ struct Wish {
     std::uint64_t must_kib = 0;  // in danger without it; part of hard_kib
     std::uint64_t hard_kib = 0;  // in danger or stalled without it, or an admin's word
     std::uint64_t need_kib = 0;  // not at ease without it; hard_kib is part of it
-    std::uint64_t ease_kib = 0;  // and what it will want before long, beyond need_kib
+    std::uint64_t ease_kib = 0;  // and what it may want before long, beyond need_kib
     std::uint64_t own_kib = 0;   // the part of need_kib that it was asked to give and still holds
 };
 

@@ -42,7 +42,10 @@ bool moving(const MemorySample& then, const MemorySample& now) {
            distance(then.total_kib, now.total_kib) > step;
 }
 
-std::uint64_t slowest_look_ms(const MemorySample& memory, bool has_trigger) {
+std::uint64_t slowest_look_ms(const MemorySample& memory, bool has_trigger, bool restless) {
+    if (restless && has_trigger) {
+        return kRestlessLookMs;
+    }
     if (memory.available_kib >= memory.total_kib / 2) {
         return 2000;
     }
@@ -59,7 +62,7 @@ Reporting::Reporting(std::uint64_t heartbeat_ms, bool has_trigger)
 
 Reporting::Verdict Reporting::look(const Look& look) {
     follow_stalls(look);
-    Verdict verdict{reason(look), pace(look.memory)};
+    Verdict verdict{reason(look), pace(look.memory, look.now_ms)};
     if (!last_) {
         return verdict;
     }
@@ -103,10 +106,16 @@ std::optional<ReportWhy> Reporting::reason(const Look& look) const {
     return std::nullopt;
 }
 
-std::uint64_t Reporting::pace(const MemorySample& memory) {
+std::uint64_t Reporting::pace(const MemorySample& memory, std::uint64_t now_ms) {
+    if (seen_ &&
+        memory.used_kib() > seen_->used_kib() + std::max(memory.total_kib / 16, 8 * kMib)) {
+        restless_until_ms_ = now_ms + kRestlessMs;
+    }
+    const bool restless = now_ms < restless_until_ms_;
     const bool moved = !seen_ || moving(*seen_, memory);
     seen_ = memory;
-    pace_ms_ = moved ? kQuickLookMs : std::min(pace_ms_ * 2, slowest_look_ms(memory, has_trigger_));
+    pace_ms_ = moved ? kQuickLookMs
+                     : std::min(pace_ms_ * 2, slowest_look_ms(memory, has_trigger_, restless));
     // The end of pressure is worth knowing in time: another zone may wait for this memory.
     return pressured_ ? std::min(pace_ms_, kCalmAfterMs / 4) : pace_ms_;
 }

@@ -31,6 +31,7 @@ constexpr std::uint64_t kFreeLittleKib = 16 * 1024;
 constexpr std::uint64_t kFreeLittlePart = 16;
 // A stall is remembered this long, so that the pause between two reports does not look like calm.
 constexpr std::int64_t kStallMemoryMs = 3'000;
+
 // A gap longer than this says nothing about how quickly use rises now.
 constexpr std::int64_t kRiseMaxGapMs = 5'000;
 
@@ -115,6 +116,13 @@ bool room_is_short(const Pressure& p) {
     return minus(p.total_kib, p.used_kib) < p.total_kib / 4;
 }
 
+// What is available and holds file pages; where the agent does not tell, nothing is taken to.
+std::uint64_t cache_held_kib(const Pressure& p) {
+    return p.last_report && p.last_report->free_kib
+               ? minus(minus(p.total_kib, p.used_kib), *p.last_report->free_kib)
+               : 0;
+}
+
 // Pages read again had been cached: with so much more it would not have missed them.
 void follow_cache(const Pressure& before, std::int64_t elapsed_ms, Pressure& now) {
     now.cache_half_life_ms = std::max(before.cache_half_life_ms, kCacheHalfLifeMs);
@@ -125,13 +133,10 @@ void follow_cache(const Pressure& before, std::int64_t elapsed_ms, Pressure& now
         return;
     }
     now.missed_kib += read_again_kib(*before.last_report, *now.last_report);
-    const bool stalls =
-        now.stalled_share.value_or(0) >= kStallShare / 2 || now.last_report->why == ReportWhy::psi;
-    if (!stalls || !room_is_short(now) || now.missed_kib < kMissedLeastKib) {
+    if (!room_is_short(now) || now.missed_kib < kMissedLeastKib) {
         return;
     }
-    const std::uint64_t held_kib =
-        minus(minus(now.total_kib, now.used_kib), now.last_report->free_kib.value_or(0));
+    const std::uint64_t held_kib = cache_held_kib(now);
     const std::uint64_t wanted_kib =
         held_kib + std::min(now.missed_kib, std::max(kCacheStepMinKib, held_kib / 2));
     if (wanted_kib > now.cache_kib) {
@@ -210,19 +215,22 @@ Demand demand_of(const Pressure& p, const DemandRule& rule, std::int64_t now_ms)
 
     const std::uint64_t cache_kib =
         halved(p.cache_kib, silent_ms, std::max(p.cache_half_life_ms, kCacheHalfLifeMs));
-    // One that does not stall has all the cache it needs, and none to ask for.
+    // One that reads nothing again has all the cache it needs, and none to ask for.
+    const bool misses = halved(p.missed_kib, silent_ms, kMissedHalfLifeMs) >= kMissedLeastKib;
     const std::uint64_t cache_now_kib =
-        demand.stalled ? cache_kib : std::min(cache_kib, minus(p.total_kib, p.used_kib));
+        misses || demand.stalled ? cache_kib : std::min(cache_kib, minus(p.total_kib, p.used_kib));
     const std::uint64_t cushion_kib = halved(p.cushion_kib, silent_ms, kCalmHalfLifeMs);
     // Twice what is in use is the most that a rise alone may claim.
     const std::uint64_t lead_kib = std::min(p.rise_kib_per_s * kLeadMs / 1000, p.used_kib);
     demand.step_kib = lead_kib / 2;
+    demand.cached_kib = cache_held_kib(p);
     demand.quick_kib = base_kib + lead_kib + std::max({margin_kib, cache_now_kib, cushion_kib});
     const std::uint64_t slow_used_kib =
         p.used_slow_kib > p.used_kib ? decayed_towards(p.used_kib, p.used_slow_kib, silent_ms)
                                      : p.used_kib;
     const std::uint64_t slow_kib = with_headroom(slow_used_kib, rule.headroom_percent);
     demand.slow_kib = std::max({demand.quick_kib, slow_kib + rule.overhead_kib,
+                                slow_used_kib + demand.burst_kib + rule.overhead_kib,
                                 slow_used_kib + cache_kib + rule.overhead_kib});
     return demand;
 }

@@ -67,12 +67,13 @@ inline constexpr std::uint64_t kQubesHeartbeatMs = 300'000;
 
 // What a zone needs, as sizes of its domain, each at least the one before.
 struct Demand {
-    std::uint64_t must_kib = 0;   // below this it is in danger: use, and room for a first rise
-    std::uint64_t quick_kib = 0;  // at ease now: also its bursts, its cache, and an end to a stall
-    std::uint64_t slow_kib = 0;   // at ease for long: also its recent peak, and all its headroom
-    std::uint64_t burst_kib = 0;  // what it may come to want within a second, beyond must
-    std::uint64_t step_kib = 0;   // while it rises, grow it by no less: each change costs
-    bool stalled = false;         // it is losing time to memory now
+    std::uint64_t must_kib = 0;    // below this it is in danger: use, and room for a first rise
+    std::uint64_t quick_kib = 0;   // at ease now: also its bursts, its cache, and an end to a stall
+    std::uint64_t slow_kib = 0;    // at ease for long: also its recent peak, and all its headroom
+    std::uint64_t burst_kib = 0;   // what it may come to want within a second, beyond must
+    std::uint64_t step_kib = 0;    // while it rises, grow it by no less: each change costs
+    std::uint64_t cached_kib = 0;  // page cache it has beyond what it uses, in use or not
+    bool stalled = false;          // it is losing time to memory now
 };
 
 struct DemandRule {

@@ -85,6 +85,7 @@ void add_demand(const Zone& zone, std::int64_t now_ms, ZoneView& view) {
     view.slow_need_kib = demand.slow_kib;
     view.burst_kib = demand.burst_kib;
     view.step_kib = demand.step_kib;
+    view.cached_kib = demand.cached_kib;
     view.stalled = demand.stalled;
     view.calm_ms = now_ms - std::max(zone.pressure.stalled_ms, zone.pressure.first_ms);
     view.used_kib = zone.pressure.used_kib;
