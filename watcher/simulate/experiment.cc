@@ -17,6 +17,9 @@ constexpr std::int64_t kStartGapMs = 1'000;
 constexpr std::uint64_t kStartGapSpreadMs = 2'000;
 // A guest boots for so long before its workload begins.
 constexpr std::int64_t kBootMs = 5'000;
+// In its first seconds a workload asks for all at once that its place in the trace says, as no
+// program does that starts. Who is killed in them is not counted.
+constexpr std::int64_t kSettledMs = kBootMs + 10'000;
 // Stall time, memory and changes are counted from so long after the last start (at most from a
 // fifth of the run): before that, caches are cold and sizes are what they were at the start.
 // Kills and refusals count from the beginning.
@@ -95,6 +98,7 @@ struct Zone {
     std::uint64_t stalled_us_before = 0;
     std::uint64_t stalled_us_sampled = 0;
     std::int64_t worked_ms_before = 0;
+    std::uint64_t kills_before = 0;  // it settled
 };
 
 // Says of a run's outcome so far that nobody needs the rest. `measured_ms` is how long it will be.
@@ -198,9 +202,12 @@ class Run {
         std::uint64_t stalled_us = 0;
         std::uint64_t kills = 0;
         std::int64_t worked_ms = 0;
-        for (const Zone& zone : zones_) {
+        for (Zone& zone : zones_) {
             const sim::GuestStats& stats = zone.domain->guest.stats();
-            kills += stats.oom_kills;
+            if (stats.uptime_ms <= kSettledMs) {
+                zone.kills_before = stats.oom_kills;
+            }
+            kills += stats.oom_kills - zone.kills_before;
             stalled_us += stats.stalled_us - zone.stalled_us_before;
             worked_ms += stats.worked_ms - zone.worked_ms_before;
         }

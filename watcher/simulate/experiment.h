@@ -13,7 +13,8 @@ namespace xenpack::simulate {
 
 // Zones start one after another, one to three seconds apart, each at a quiet point of its trace.
 // Stall time, memory and target changes are counted from a minute after the last start (at most a
-// fifth of the duration: until then caches are cold); kills and refusals from the beginning.
+// fifth of the duration: until then caches are cold); refusals from the beginning, kills from 15 s
+// after each zone's start.
 struct Setup {
     sim::HostConfig host;
     // Zone i follows traces[i % size]. At least one.

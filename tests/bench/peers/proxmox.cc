@@ -11,9 +11,9 @@ constexpr double kHostUse = 0.80;
 constexpr std::int64_t kDeadBandKib = 10 * 1024;
 constexpr std::int64_t kMostChangeKib = 100 * 1024;
 constexpr std::int64_t kRoomyDivisor = 4;  // more than 25 % of its minimum is free
-// The manual says that the minimum is what a guest always has, and names no ratio. A quarter of its
-// maximum: a higher one only keeps the rule from moving memory.
-constexpr std::uint64_t kMostPerLeast = 4;
+// The manual says that the minimum is what a guest always has, and names no ratio. With half of its
+// maximum it fits no fewer zones than with less.
+constexpr std::uint64_t kMostPerLeast = 2;
 
 // One pass over a list of guests: hands `goal` out, or takes it, by shares.
 class Pass {
