@@ -10,6 +10,7 @@ constexpr std::uint64_t kHeadroomKib = 80 * kMibKib;
 // each look that finds nothing to grow, back to the shortest after growth.
 constexpr std::int64_t kFirstMs = 100;
 constexpr std::int64_t kSettledMs = 2'000;
+constexpr std::uint64_t kBatchKib = 2 * kMibKib;  // 512 pages
 
 }  // namespace
 
@@ -36,12 +37,29 @@ void Edera::zone_started(const sim::Domain& domain, std::int64_t now_ms) {
 
 void Edera::step(sim::Host& host, std::int64_t now_ms) {
     for (const auto& domain : host.domains()) {
+        rescue(host, *domain);
         Zone& zone = zones_[domain->domid];
         if (now_ms < zone.next_ms) {
             continue;
         }
         look(host, *domain, zone);
         zone.next_ms = now_ms + zone.pause_ms;
+    }
+}
+
+// What the notifier would have taken in this step: the allocations in vain are what the workload
+// lacks, as long as nothing in the guest can be reclaimed.
+void Edera::rescue(sim::Host& host, sim::Domain& domain) {
+    const sim::GuestStats& stats = domain.guest.stats();
+    if (!stats.stalls_now || stats.lacks_kib == 0 || stats.available_kib > kBatchKib) {
+        return;
+    }
+    const std::uint64_t batches = (stats.lacks_kib + kBatchKib - 1) / kBatchKib;
+    const std::uint64_t most_kib = domain.config.max_memory_kib;
+    const std::uint64_t wanted_kib = std::min(most_kib, domain.current_kib + batches * kBatchKib);
+    const std::uint64_t target_kib = std::min(wanted_kib, domain.target_kib + spare_kib(host, 0));
+    if (target_kib > domain.target_kib) {
+        set_target(host, domain, target_kib);
     }
 }
 

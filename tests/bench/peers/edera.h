@@ -26,6 +26,7 @@ class Edera : public Peer {
         std::int64_t pause_ms = 0;
     };
     void look(sim::Host& host, sim::Domain& domain, Zone& zone);
+    void rescue(sim::Host& host, sim::Domain& domain);
 
     std::map<std::uint32_t, Zone> zones_;
 };
