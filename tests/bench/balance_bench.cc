@@ -120,7 +120,9 @@ Expected<std::vector<bench::TraceSet>> all_sets(const std::string& folder) {
                    folder);
     }
     sets.insert(sets.end(), recorded->begin(), recorded->end());
-    sets.push_back(bench::mix_of(sets));
+    const bench::TraceSet mix = bench::mix_of(sets);
+    sets.push_back(mix);
+    sets.push_back(bench::with_swap(mix));
     return sets;
 }
 
@@ -165,7 +167,7 @@ bench::Effort effort_of(const Options& options) {
     bench::Effort effort;
     if (options.quick) {
         effort.duration_ms = 300'000;
-        effort.seeds = {1};
+        effort.seeds = {1, 2};
     }
     return effort;
 }

@@ -48,6 +48,7 @@ simulate::Setup setup_for(const TraceSet& set, const Effort& effort) {
     simulate::Setup setup;
     setup.host = host_for(set, effort.static_zones);
     setup.traces = set.traces;
+    setup.swap_kib = set.swap_kib;
     setup.duration_ms = effort.duration_ms;
     return setup;
 }

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::uint64_t kSeeds = 6;
 constexpr std::uint64_t kMib = 1024;
+constexpr std::uint64_t kSwapKib = 1024 * kMib;
 
 std::shared_ptr<const sim::Trace> shared(sim::Trace trace) {
     return std::make_shared<const sim::Trace>(std::move(trace));
@@ -24,7 +25,7 @@ std::shared_ptr<const sim::Trace> shared(sim::Trace trace) {
 // The same kind of trace from different seeds.
 template <class Shape>
 TraceSet seeded(const std::string& name, sim::Trace (*generate)(const Shape&), Shape shape) {
-    TraceSet set{name, {}};
+    TraceSet set{name, {}, 0};
     for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
         shape.seed = seed;
         set.traces.push_back(shared(generate(shape)));
@@ -69,7 +70,7 @@ Expected<std::vector<TraceSet>> recorded_sets(const std::string& folder) {
         if (!trace) {
             return tl::unexpected(trace.error().during(entry.path().string()));
         }
-        sets.push_back({name, {shared(std::move(*trace))}});
+        sets.push_back({name, {shared(std::move(*trace))}, 0});
     }
     std::sort(sets.begin(), sets.end(),
               [](const TraceSet& a, const TraceSet& b) { return a.name < b.name; });
@@ -77,7 +78,7 @@ Expected<std::vector<TraceSet>> recorded_sets(const std::string& folder) {
 }
 
 TraceSet mix_of(const std::vector<TraceSet>& sets) {
-    TraceSet mix{"mix", {}};
+    TraceSet mix{"mix", {}, 0};
     for (std::size_t round = 0; round < kSeeds; ++round) {
         for (const TraceSet& set : sets) {
             if (round < set.traces.size()) {
@@ -86,6 +87,10 @@ TraceSet mix_of(const std::vector<TraceSet>& sets) {
         }
     }
     return mix;
+}
+
+TraceSet with_swap(const TraceSet& set) {
+    return {set.name + "+swap", set.traces, kSwapKib};
 }
 
 sim::HostConfig host_for(const TraceSet& set, unsigned zones) {

@@ -14,6 +14,7 @@ namespace xenpack::bench {
 struct TraceSet {
     std::string name;
     std::vector<std::shared_ptr<const sim::Trace>> traces;  // zone i follows traces[i % size]
+    std::uint64_t swap_kib = 0;                             // of each zone
 };
 
 // Made from figures and seeds.
@@ -22,6 +23,8 @@ struct TraceSet {
 [[nodiscard]] Expected<std::vector<TraceSet>> recorded_sets(const std::string& folder);
 // Zones of all sets in turn.
 [[nodiscard]] TraceSet mix_of(const std::vector<TraceSet>& sets);
+// The same zones with a swap disk each, as some of the peers ask for.
+[[nodiscard]] TraceSet with_swap(const TraceSet& set);
 
 // A host that holds just so many zones of the set, each at the size of its peak.
 [[nodiscard]] sim::HostConfig host_for(const TraceSet& set, unsigned zones);

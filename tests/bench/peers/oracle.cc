@@ -58,7 +58,15 @@ Peak ahead(const sim::Guest& guest, std::int64_t for_ms) {
         look(guest.trace(), from, length, seen);
         look(guest.trace(), 0, std::min(length, from + for_ms - length), seen);
     }
-    return {guest.survival_kib(seen.anon_ms), guest.ease_kib(seen.all_ms)};
+    const std::uint64_t survival_kib = guest.survival_kib(seen.anon_ms);
+    if (guest.stats().swap_total_kib == 0) {
+        return {survival_kib, guest.ease_kib(seen.all_ms)};
+    }
+    // With swap a zone lives with less, but crawls if what it touches all the time is not there.
+    const sim::Demand demand = guest.trace().at(seen.anon_ms);
+    const std::uint64_t can_wait_kib = demand.cache_kib + demand.anon_kib - demand.active_kib;
+    return {std::max(survival_kib, guest.ease_kib(seen.anon_ms) - can_wait_kib),
+            guest.ease_kib(seen.all_ms)};
 }
 
 std::uint64_t with_margin(std::uint64_t kib, std::uint64_t most_kib) {
