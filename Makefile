@@ -95,16 +95,19 @@ fuzz_sanitize := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 # ---- sources ------------------------------------------------------------------------------------
 
 program_mains := $(shell grep -lE '^int main\b' watcher/*.cc watcher/*/*.cc 2>/dev/null)
-# The simulated host's model, which experiments use without the plugin that speaks for it.
-sim_src := $(filter-out plugin/sim/toolstack.cc plugin/sim/store.cc plugin/sim/plugin%.cc, \
-    $(wildcard plugin/sim/*.cc))
+# The simulated host's model, which experiments use without the plugin that speaks for it, and the
+# plugin's own files. What the plugin takes from other rooms is linked into it.
+sim_plugin_src := $(addprefix plugin/sim/,keys.cc scenario.cc sections.cc start_cost.cc store.cc \
+    toolstack.cc workload.cc world.cc)
+sim_src := $(filter-out $(sim_plugin_src),$(wildcard plugin/sim/*.cc))
+sim_needs_src := watcher/guest/reporting.cc watcher/pressure/report.cc watcher/config/size.cc
 rooms_src := $(filter-out $(program_mains) watcher/cli/% watcher/guest/%, \
     $(wildcard watcher/*.cc watcher/*/*.cc)) $(sim_src) watcher/guest/reporting.cc
 cli_src := $(wildcard watcher/cli/*.cc)
 guest_src := $(wildcard watcher/guest/*.cc) watcher/pressure/report.cc
 plugin_src := $(wildcard plugin/libxl/*.cc)
 
-unit_src := $(wildcard tests/unit/*.cc tests/unit/*/*.cc) \
+unit_src := $(wildcard tests/unit/*.cc tests/unit/*/*.cc) $(sim_plugin_src) \
     $(filter-out $(program_mains) $(rooms_src),$(cli_src) $(guest_src))
 # One program for each file with a main; the others in the folder are linked to all of them.
 plugin_tests := $(shell grep -lE '^int main\b' tests/plugin/*.c tests/plugin/*.cc 2>/dev/null)
@@ -123,7 +126,8 @@ manuals := $(patsubst etc/man/%.scd,build/man/%,$(wildcard etc/man/*.scd))
 # Changes when a file comes or goes, so that nothing keeps a deleted file's code.
 build/sources: FORCE
 	$(Q)mkdir -p build; printf '%s\n' $(sort $(rooms_src) $(cli_src) $(guest_src) $(plugin_src) \
-	    $(unit_src) $(bench_main) $(plugin_tests) $(plugin_test_parts) $(probe_src)) >$@.new; \
+	    $(sim_plugin_src) $(unit_src) $(bench_main) $(plugin_tests) $(plugin_test_parts) \
+	    $(probe_src)) >$@.new; \
 	if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 # ---- how things are built, once for each flavour ------------------------------------------------
@@ -135,7 +139,8 @@ link_lines = $$(sed -n 's|^// link: ||p' $(1))
 
 # $(call flavour,DIR,COMPILER,COMPILE FLAGS,LINK FLAGS,C COMPILER AND FLAGS)
 define flavour
-$(1)/obj/plugin/libxl/%.o: flags += -fPIC -fvisibility=hidden
+$(1)/obj/plugin/%.o: flags += -fPIC -fvisibility=hidden
+$(call objects,$(1),$(sim_needs_src)): flags += -fPIC
 $(1)/obj/tests/%.o: flags += $(test_flags)
 $(1)/obj/%.o: %.cc config.mk
 	@mkdir -p $$(@D)
@@ -160,6 +165,11 @@ $(1)/xenpack: $(call objects,$(1),$(cli_src)) $(1)/rooms.a
 $(1)/xenpack-libxl.so: $(call objects,$(1),$(plugin_src)) build/sources plugin/libxl/exports.map
 	$$(call say,LINK,$$@)$(2) -shared -Wl,--version-script=plugin/libxl/exports.map \
 	    -Wl,--as-needed -Wl,-z,nodelete $(4) -o $$@ $$(filter %.o,$$^) $(plugin_libs)
+
+$(1)/xenpack-sim.so: $(call objects,$(1),$(sim_plugin_src) $(sim_src) $(sim_needs_src)) \
+    build/sources plugin/sim/exports.map
+	$$(call say,LINK,$$@)$(2) -shared -Wl,--version-script=plugin/sim/exports.map \
+	    -Wl,--as-needed -Wl,-z,nodelete $(4) -o $$@ $$(filter %.o,$$^) $(FMT_LIBS)
 
 $(1)/tests/unit: $(call objects,$(1),$(unit_src)) $(1)/rooms.a
 	@mkdir -p $$(@D)
@@ -209,7 +219,8 @@ build/man/%: etc/man/%.scd config.mk
 
 -include $(shell [[ -d build ]] && find build -name '*.d')
 
-programs := build/xenpackd build/xenpack build/xenpack-guest build/xenpack-libxl.so
+programs := build/xenpackd build/xenpack build/xenpack-guest build/xenpack-libxl.so \
+    build/xenpack-sim.so
 all: $(programs) $(manuals)
 
 # ---- installing ---------------------------------------------------------------------------------
@@ -221,6 +232,7 @@ installed := \
     0755:build/xenpack:$(bindir)/xenpack \
     0755:build/xenpack-guest:$(sbindir)/xenpack-guest \
     0644:build/xenpack-libxl.so:$(libdir)/xenpack/xenpack-libxl.so \
+    0644:build/xenpack-sim.so:$(libdir)/xenpack/xenpack-sim.so \
     $(foreach f,$(wildcard etc/xenpack.conf),conf:$(f):$(sysconfdir)/xenpack/$(notdir $(f))) \
     $(foreach f,$(wildcard etc/completion/*),0644:$(f):$(completionsdir)/$(notdir $(f))) \
     $(foreach f,$(manuals),0644:$(f):$(call man_destination,$(f)))
@@ -302,7 +314,7 @@ check-own-words: ; $(Q)$(suite) own-words tests/check/own-words
 check-whitespace: ; $(Q)$(suite) whitespace tests/check/whitespace
 check-format: ; $(Q)$(suite) format tests/check/format $(CLANG_FORMAT)
 
-check-scripts: build/xenpack
+check-scripts: build/xenpack build/xenpackd build/xenpack-sim.so
 	$(Q)$(suite) scripts.shellcheck tests/check/shell
 	$(Q)$(suite) scripts.bats bats --tap $(wildcard tests/check/*.bats tests/scripts/*.bats)
 
@@ -327,7 +339,7 @@ check-asan: build/asan/tests/unit $(addprefix build/asan/tests/plugin/,$(plugin_
 
 # Everything is compiled by the second compiler, and what it made of the rooms is tested as well.
 check-clang: build/clang/tests/unit build/clang/xenpackd build/clang/xenpack \
-    build/clang/xenpack-libxl.so \
+    build/clang/xenpack-libxl.so build/clang/xenpack-sim.so \
     $(call objects,build/clang,$(bench_main) $(guest_src) $(plugin_tests) $(plugin_test_parts) $(probe_src))
 	$(Q)$(suite) clang $<
 
@@ -349,7 +361,7 @@ check-fuzz: $(addprefix build/fuzz/,$(fuzz_names))
 
 # The object of the second compiler knows which headers a source depends on.
 tidy_src := $(rooms_src) $(program_mains) $(filter-out $(program_mains),$(cli_src) $(guest_src)) \
-    $(plugin_src)
+    $(plugin_src) $(sim_plugin_src)
 tidy_src := $(sort $(tidy_src))
 build/tidy/%.ok: %.cc .clang-tidy tests/check/tidy build/clang/obj/%.o
 	@mkdir -p $(@D)

@@ -55,6 +55,8 @@ struct Store::Watch {
     unsigned due = 0;
 };
 
+Store::Store(const xenpack_loop_ops& loop_ops, void* loop) : loop_ops_(loop_ops), loop_(loop) {}
+
 Store::~Store() {
     if (timeout_ != nullptr) {
         loop_ops_.timeout_deregister(loop_, timeout_);

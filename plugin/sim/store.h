@@ -38,7 +38,7 @@ inline constexpr unsigned kMostDue = 64;
 class Store {
   public:
     // `loop_ops` and `loop` outlive it.
-    Store(const xenpack_loop_ops& loop_ops, void* loop) : loop_ops_(loop_ops), loop_(loop) {}
+    Store(const xenpack_loop_ops& loop_ops, void* loop);
     ~Store();
     Store(const Store&) = delete;
     Store& operator=(const Store&) = delete;

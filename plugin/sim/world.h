@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// World: a scenario that runs: the simulated host, its zones' lives from start to end, what libxl
+// and the zones write into the store, and what has happened. Owned by the toolstack's table, which
+// steps it in real time; tests step it as they like. It decides nothing about memory, and calls no
+// one but the store and `say`.
+//
+// A zone is built in the step that its start falls into, runs from the next one, and shuts down
+// when its end has come; one step later it is gone. While it is saved it is paused and busy. A zone
+// that does not fit is tried again each second.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plugin/sim/host.h"
+#include "plugin/sim/reporter.h"
+#include "plugin/sim/scenario.h"
+#include "plugin/sim/store.h"
+#include "plugin/toolstack.h"
+#include "watcher/error.h"
+
+namespace xenpack::sim {
+
+inline constexpr std::int64_t kStepMs = 100;
+
+class World {
+  public:
+    using Say = std::function<void(xenpack_log_level, const std::string&)>;
+
+    // Starts what the scenario starts at 0. `store` outlives it.
+    World(Scenario scenario, Store& store, Say say);
+
+    // Lets dt_ms pass, best kStepMs at a time.
+    void step(std::int64_t dt_ms);
+    [[nodiscard]] std::int64_t now_ms() const { return host_.now_ms(); }
+    [[nodiscard]] bool lives() const { return !living_.empty(); }
+    // Until something may happen: kStepMs while anything lives; nullopt: nothing will.
+    [[nodiscard]] std::optional<std::int64_t> next_step_ms() const;
+    // What has happened since the last call, dom0's creation first, in order.
+    [[nodiscard]] std::vector<xenpack_event> take_events();
+
+    // The calls of plugin/toolstack.h, with their errors.
+    using Uuid = std::array<std::uint8_t, 16>;
+    [[nodiscard]] xenpack_host host() const;
+    [[nodiscard]] std::vector<xenpack_domain> domains() const;
+    [[nodiscard]] Expected<xenpack_domain> domain(std::uint32_t domid, const Uuid& uuid) const;
+    [[nodiscard]] Expected<xenpack_domain_config> domain_config(std::uint32_t domid,
+                                                                const Uuid& uuid) const;
+    struct Target {
+        std::uint64_t kib = 0;
+        std::uint64_t static_max_kib = 0;
+        bool keep_limit = false;
+    };
+    [[nodiscard]] Expected<void> set_target(std::uint32_t domid, const Uuid& uuid,
+                                            const Target& target);
+    [[nodiscard]] Expected<void> set_limit(std::uint32_t domid, const Uuid& uuid,
+                                           std::uint64_t limit_kib);
+
+  private:
+    enum class Life { to_come, built, runs, saved, shut_down, gone };
+
+    struct Zone {
+        Zone(ZonePlan zone_plan, const Uuid& zone_uuid)
+            : plan(std::move(zone_plan)), uuid(zone_uuid), reporter(plan.heartbeat_s) {}
+
+        ZonePlan plan;
+        Uuid uuid;
+        Reporter reporter;
+        Life life = Life::to_come;
+        Domain* domain = nullptr;  // from built to shut_down
+        std::int64_t next_try_ms = 0;
+        bool said_why_not = false;
+        std::string last_report;
+    };
+
+    void live(Zone& zone);
+    void start(Zone& zone);
+    void run(Zone& zone);
+    void shut_down(Zone& zone);
+    void bury(Zone& zone);
+    void report(Zone& zone);
+    [[nodiscard]] Expected<void> write_nodes(const Zone& zone);
+    void write_dom0();
+    void happened(xenpack_event_type type, std::uint32_t domid, const Uuid& uuid, int reason = -1);
+
+    [[nodiscard]] xenpack_domain view_of(const Zone& zone) const;
+    [[nodiscard]] xenpack_domain dom0() const;
+    [[nodiscard]] Expected<Zone*> find(std::uint32_t domid, const Uuid& uuid) const;
+    [[nodiscard]] Expected<Zone*> find_settable(std::uint32_t domid, const Uuid& uuid) const;
+
+    Store& store_;
+    Say say_;
+    Host host_;
+    unsigned cpus_;
+    std::vector<Zone> zones_;  // in the scenario's order; never grows after the beginning
+    std::map<std::uint32_t, Zone*> living_;  // those with a domain, by domid
+    std::vector<xenpack_event> events_;
+};
+
+// The same name has the same uuid in each run, so that what was set for a zone holds in the next.
+[[nodiscard]] World::Uuid uuid_of(std::string_view name);
+[[nodiscard]] std::string uuid_text(const World::Uuid& uuid);
+
+}  // namespace xenpack::sim
