@@ -60,9 +60,8 @@ class Store {
 
     struct Watch;
     // `changed` is called with `arg`. Null where the path is none (-EINVAL) or memory is short
-    // (-ENOMEM), with the reason in *error_r.
-    [[nodiscard]] Watch* watch(std::string_view path, void (*changed)(void*), void* arg,
-                               int* error_r);
+    // (-ENOMEM), with the reason in *error_r. Ends with unwatch(), or with the store.
+    Watch* watch(std::string_view path, void (*changed)(void*), void* arg, int* error_r);
     void unwatch(Watch* watch) noexcept;
 
     [[nodiscard]] std::size_t nodes() const { return nodes_.size(); }

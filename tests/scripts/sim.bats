@@ -1,0 +1,202 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# xenpackd as it is, on a simulated host: found, grown, set, reloaded, gone, taken from, ended; and
+# what it says of a bad scenario. One daemon serves the first tests, in their order: the scenario's
+# clock runs through them. They wait for events, and must not need Xen or root.
+# XENPACK, XENPACKD and PLUGIN name what to test.
+
+setup_file() {
+    cd "$BATS_TEST_DIRNAME/../.." || return
+    export XENPACK=${XENPACK:-build/xenpack} XENPACKD=${XENPACKD:-build/xenpackd}
+    export PLUGIN=${PLUGIN:-$PWD/build/xenpack-sim.so}
+    export dir=$BATS_FILE_TMPDIR XENPACK_SOCKET=$BATS_FILE_TMPDIR/xenpack.sock
+    scenario >"$dir/host.sim"
+    printf '%s\n' 'xenpack-trace 1' '0 20480 20480 0 0 0' '3000 20480 20480 0 0 0' \
+        '3500 81920 81920 0 0 0' '11500 81920 81920 0 0 0' '13000 256000 256000 0 0 0' \
+        '60000 256000 256000 0 0 0' >"$dir/bursts.trace"
+    configuration 100 >"$dir/xenpack.conf"
+    start_daemon "$dir/host.sim"
+    await "$dir/log" 'busy (2): found' 5
+    "$XENPACK" events >"$dir/events" 2>&1 3>&- &
+    echo $! >"$dir/events.pid"
+}
+
+teardown_file() {
+    kill -KILL "$(<"$dir/pid")" "$(<"$dir/events.pid")" 2>/dev/null || :
+}
+
+setup() { cd "$BATS_TEST_DIRNAME/../.." || return; }
+
+# 1 GiB with 480 MiB for zones: enough for all at their start, and for the first burst.
+scenario() {
+    cat <<'END'
+[host]
+memory = 1G
+xen = 32M
+dom0 = 512M
+
+[zone lazy]
+memory = 200M
+maxmem = 512M
+boot = 200ms
+heartbeat = 2s ; nothing is taken on a first word alone
+generate = idle
+base = 30M
+
+[zone busy]
+memory = 128M
+maxmem = 512M
+boot = 200ms
+brake = yes
+trace = bursts.trace ; beside this file
+
+[zone brief]
+memory = 48M
+maxmem = 96M
+boot = 200ms
+start = 1s
+end = 6s
+generate = ramp
+base = 8M
+peak = 8M
+END
+}
+
+# configuration WEIGHT
+configuration() {
+    printf '%s\n' '[host]' 'reserve = 16M' 'emergency = 16M' '[daemon]' "toolstack = $PLUGIN" \
+        "socket = $XENPACK_SOCKET" '[zone]' 'floor = 48M' "weight = $1"
+}
+
+# start_daemon SCENARIO: its exit status will be in $dir/status.
+start_daemon() {
+    rm -f "$dir/status"
+    : >"$dir/log"
+    (
+        XENPACK_SIM=$1 "$XENPACKD" --config "$dir/xenpack.conf" >"$dir/log" 2>&1 &
+        echo $! >"$dir/pid"
+        wait $!
+        echo $? >"$dir/status"
+    ) 3>&- &
+    echo $! >"$dir/keeper"
+}
+
+# await FILE PATTERN SECONDS: a line of the file matches, now or soon. Says what there was if none.
+await() {
+    local found tail
+    coproc FOLLOW { exec tail -n +1 -s 0.05 -F "$1" 2>/dev/null 3>&-; }
+    # shellcheck disable=SC2153 # set by coproc
+    tail=$FOLLOW_PID
+    found=0
+    timeout "$3" grep -qm1 -- "$2" <&"${FOLLOW[0]}" || found=$?
+    kill "$tail"
+    wait "$tail" 2>/dev/null || :
+    [ "$found" -eq 0 ] || { echo "no '$2' in $3 s in:"; cat "$1"; return 1; }
+}
+
+# stop_daemon: asks it to end, and waits until it has.
+stop_daemon() {
+    kill -TERM "$(<"$dir/pid")"
+    timeout 5 tail -s 0.05 --pid="$(<"$dir/keeper")" -f /dev/null
+}
+
+# field ZONE NAME: of the zone in `xenpack status --json`.
+field() {
+    "$XENPACK" status --json | python3 -c '
+import json, sys
+zones = {z["name"]: z for z in json.load(sys.stdin)["zones"]}
+print(zones[sys.argv[1]][sys.argv[2]] if sys.argv[1] in zones else "no such zone")' "$1" "$2"
+}
+
+@test "zones of the scenario are found, and said to be simulated" {
+    run "$XENPACK" status
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"total 1G"*"sim (a simulated host)"* ]]
+    [[ $output == *"lazy"*"200M"* ]]
+    [[ $output == *"busy"*"128M"* ]]
+    grep -F 'simulating a host of 1024 MiB with 3 zones' "$dir/log"
+    [ "$(field lazy floor_kib)" -eq $((48 * 1024)) ]
+}
+
+@test "a zone that starts later is found" {
+    await "$dir/events" 'found  brief (3)' 5
+    [ "$(field brief domid)" -eq 3 ]
+}
+
+@test "memory goes to the zone that bursts" {
+    await "$dir/events" 'grow   busy (2)' 6
+    [ "$(field busy target_kib)" -gt $((128 * 1024)) ]
+}
+
+@test "a reload takes a good configuration and refuses a bad one" {
+    configuration 300 >"$dir/xenpack.conf"
+    "$XENPACK" reload
+    await "$dir/events" 'config' 3
+    [ "$(field busy weight)" -eq 300 ]
+    configuration none >"$dir/xenpack.conf"
+    run "$XENPACK" reload
+    echo "$output"
+    [ "$status" -ne 0 ]
+    [[ $output == *"weight"* ]]
+    [ "$(field busy weight)" -eq 300 ]
+    configuration 300 >"$dir/xenpack.conf"
+}
+
+@test "a zone that ends disappears" {
+    await "$dir/events" 'gone   brief (3)' 6
+    [ "$(field brief state)" == "no such zone" ]
+}
+
+@test "xenpack set holds a zone where it is told, until it is undone" {
+    run "$XENPACK" set lazy --pin 210M
+    echo "$output"
+    [ "$status" -eq 0 ]
+    await "$dir/events" 'grow   lazy (1)  200M -> 210M' 3
+    [ "$(field lazy target_kib)" -eq $((210 * 1024)) ]
+    "$XENPACK" set lazy --auto
+    [ "$(field lazy pin_kib)" == None ]
+}
+
+@test "what free memory cannot give comes from the zone that does not need it" {
+    await "$dir/events" 'shrink lazy (1).*other zones wait' 15
+    await "$dir/events" 'grow   busy (2).*from other zones' 3
+    [ "$(field lazy target_kib)" -lt $((200 * 1024)) ]
+}
+
+@test "SIGTERM ends it with status 0, and frees the socket" {
+    stop_daemon
+    [ "$(<"$dir/status")" -eq 0 ]
+    [ ! -e "$XENPACK_SOCKET" ]
+    run grep -c 'simulated host is lost' "$dir/log"
+    [ "$output" -eq 0 ]
+}
+
+@test "without XENPACK_SIM a small host is simulated" {
+    configuration 100 >"$dir/xenpack.conf"
+    start_daemon ""
+    await "$dir/log" 'cat (3): found' 5
+    run "$XENPACK" status
+    echo "$output"
+    [[ $output == *"total 4G"*ant*bee*cat* ]]
+    stop_daemon
+    [ "$(<"$dir/status")" -eq 0 ]
+}
+
+@test "a bad scenario is one line with its file and line, and the status of a bad configuration" {
+    printf '%s\n' '[host]' 'memory = 1G' '[zone web]' 'memory = 64' >"$dir/bad.sim"
+    configuration 100 >"$dir/xenpack.conf"
+    XENPACK_SIM=$dir/bad.sim run "$XENPACKD" --config "$dir/xenpack.conf"
+    echo "$output"
+    [ "$status" -eq 78 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *"$dir/bad.sim:4: memory = '64' is not a size"* ]]
+}
+
+@test "a scenario that is not there is said, with the same status" {
+    XENPACK_SIM=$dir/none.sim run "$XENPACKD" --config "$dir/xenpack.conf"
+    echo "$output"
+    [ "$status" -eq 78 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *"XENPACK_SIM"*"$dir/none.sim"*"No such file"* ]]
+}
