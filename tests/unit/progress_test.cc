@@ -79,6 +79,44 @@ TEST(Progress, AFewPagesMoreBecomeTheOffset) {
     EXPECT_EQ(direction(p, 303 * kMib), Direction::none);
 }
 
+// Stuck at 400 MiB on its way to 500, and told to stay there.
+Progress told_to_stay() {
+    Progress p = advance({}, 500 * kMib, 400 * kMib, 0);
+    p = advance(p, 500 * kMib, 400 * kMib, kStuckAfterMs);
+    return advance(p, 400 * kMib, 400 * kMib, kStuckAfterMs);
+}
+
+TEST(Progress, OneThatLeavesWhereItWasToldToStayShowsItsOffset) {
+    Progress p = told_to_stay();
+    EXPECT_TRUE(p.stays);
+    p = advance(p, 400 * kMib, 350 * kMib, kStuckAfterMs + 500);
+    p = advance(p, 400 * kMib, 300 * kMib, kStuckAfterMs + 1000);
+    p = advance(p, 400 * kMib, 300 * kMib, 2 * kStuckAfterMs + 999);
+    EXPECT_EQ(p.offset_kib, 0);  // it may still be moving
+    p = advance(p, 400 * kMib, 300 * kMib, 2 * kStuckAfterMs + 1000);
+    EXPECT_EQ(p.offset_kib, -100 * static_cast<std::int64_t>(kMib));
+    EXPECT_FALSE(p.stuck(2 * kStuckAfterMs + 1000));
+    p = advance(p, 500 * kMib, 400 * kMib, 2 * kStuckAfterMs + 2000);
+    EXPECT_EQ(direction(p, 400 * kMib), Direction::none);
+}
+
+TEST(Progress, OneThatTakesMoreThanItWasToldToKeepsNoOffset) {
+    Progress p = told_to_stay();
+    p = advance(p, 400 * kMib, 500 * kMib, kStuckAfterMs + 500);
+    p = advance(p, 400 * kMib, 500 * kMib, 3 * kStuckAfterMs);
+    EXPECT_EQ(p.offset_kib, 0);
+    EXPECT_TRUE(p.stuck(3 * kStuckAfterMs));
+}
+
+TEST(Progress, WhatCouldNotShrinkIsJudgedByItsGrowthAnew) {
+    Progress p = advance({}, 300 * kMib, 500 * kMib, 0);
+    p = advance(p, 300 * kMib, 500 * kMib, kStuckAfterMs);
+    p = advance(p, 700 * kMib, 500 * kMib, kStuckAfterMs + 1);
+    p = advance(p, 700 * kMib, 500 * kMib, 2 * kStuckAfterMs + 1);
+    EXPECT_EQ(p.stuck_direction, Direction::growing);
+    EXPECT_TRUE(p.stuck(2 * kStuckAfterMs + kPenaltyMs));
+}
+
 TEST(Progress, TheOffsetCannotCreep) {
     Progress p;
     std::int64_t now_ms = 0;

@@ -12,7 +12,14 @@ std::int64_t distance_kib(const Progress& p, std::uint64_t current_kib) {
            p.offset_kib;
 }
 
+std::uint64_t apart(std::uint64_t a, std::uint64_t b) {
+    return std::max(a, b) - std::min(a, b);
+}
+
 bool moved(const Progress& p, Direction towards, std::uint64_t current_kib) {
+    if (p.stays) {
+        return apart(current_kib, p.mark_kib) >= kMovementMinKib;
+    }
     switch (towards) {
         case Direction::none:
             return true;
@@ -60,15 +67,27 @@ Progress advance(const Progress& before, std::uint64_t target_kib, std::uint64_t
     Progress now = before;
     now.target_kib = target_kib;
     const Direction towards = direction(now, current_kib);
+    if (target_kib != before.target_kib) {
+        now.stays = now.stuck(now_ms) && towards == Direction::none;
+    }
     if (target_kib != before.target_kib || moved(now, towards, current_kib)) {
         now.mark_kib = current_kib;
         now.mark_ms = now_ms;
         return now;
     }
-    if (now_ms - now.mark_ms < kStuckAfterMs || now.stuck(now_ms)) {
+    if (now_ms - now.mark_ms < kStuckAfterMs || towards == Direction::none) {
         return now;
     }
     const std::int64_t left = distance_kib(now, current_kib);
+    if (now.stays && left < 0) {
+        now.offset_kib += left;
+        now.stuck_until_ms = std::min(now.stuck_until_ms, now_ms);
+        return now;
+    }
+    // What it is known not to do it is not judged by again; the other direction it may know.
+    if (now.stuck(now_ms) && towards == now.stuck_direction) {
+        return now;
+    }
     if (std::abs(left + now.offset_kib) <= static_cast<std::int64_t>(kOffsetMaxKib)) {
         now.offset_kib += left;
         return now;

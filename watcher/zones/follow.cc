@@ -130,6 +130,11 @@ std::optional<std::uint64_t> target_if_stuck_kib(const Zone& zone, std::int64_t 
     if (state_of(zone, now_ms) != ZoneState::stuck || !zone.target_kib || !zone.static_max_kib) {
         return std::nullopt;
     }
+    // One that leaves where it was told to stay is not followed: where it comes to rest tells what
+    // its driver makes of a target. And what it was told since then it may be doing.
+    if (zone.progress.stays || direction_of(zone) != zone.progress.stuck_direction) {
+        return std::nullopt;
+    }
     const std::int64_t at_kib =
         static_cast<std::int64_t>(zone.domain.current_kib) - zone.progress.offset_kib;
     const std::uint64_t holds =

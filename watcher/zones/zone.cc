@@ -167,7 +167,10 @@ std::vector<std::string> faults(const Zone& zone, std::int64_t now_ms) {
 DemandRule demand_rule(const Zone& zone) {
     // A Linux kernel's page descriptors cost 1/64 of the most it can have; its image some 16 MiB.
     const std::uint64_t estimate_kib = zone.static_max_kib.value_or(0) / 64 + 16 * 1024;
-    return {zone.overhead_kib.value_or(estimate_kib),
+    // A domain is told a target, and holds that and its offset.
+    const auto held = static_cast<std::int64_t>(zone.overhead_kib.value_or(estimate_kib));
+    const std::int64_t told = std::max<std::int64_t>(held - zone.progress.offset_kib, 0);
+    return {static_cast<std::uint64_t>(told),
             zone.config.headroom_percent.value_or(kDefaultHeadroomPercent)};
 }
 

@@ -102,7 +102,7 @@ struct Zone {
 [[nodiscard]] std::vector<std::string> faults(const Zone& zone, std::int64_t now_ms);
 
 // How its samples become demand: its headroom, and the pages it holds that its kernel does not
-// manage, measured when it was at rest, else estimated.
+// manage, measured when it was at rest, else estimated; less its offset, so that it is about targets.
 [[nodiscard]] DemandRule demand_rule(const Zone& zone);
 
 }  // namespace xenpack

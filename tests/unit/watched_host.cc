@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// In the order of a step: the host moves, zones speak, a look is taken if one is due.
+#include "tests/unit/watched_host.h"
+
+#include <algorithm>
+
+#include "watcher/zones/follow.h"
+
+namespace xenpack::test {
+namespace {
+
+// After a refused change, as the watcher does.
+constexpr std::int64_t kBusyMs = 1'000;
+
+}  // namespace
+
+std::shared_ptr<const sim::Trace> steady(const sim::Demand& demand) {
+    return std::make_shared<sim::Trace>(sim::Trace{"steady", "a test", {{0, demand}}});
+}
+
+std::shared_ptr<const sim::Trace> rising(const sim::Demand& first, std::int64_t at_ms,
+                                         const sim::Demand& later, std::uint64_t rate_kib_per_s) {
+    const std::uint64_t more = std::max(first.anon_kib, later.anon_kib) -
+                               std::min(first.anon_kib, later.anon_kib) + later.cache_kib;
+    const auto rise_ms = static_cast<std::int64_t>(more * 1000 / rate_kib_per_s) + 1;
+    return std::make_shared<sim::Trace>(sim::Trace{
+        "rising",
+        "a test",
+        {{0, first}, {at_ms, first}, {at_ms + rise_ms, later}, {at_ms + 1'000'000'000, later}}});
+}
+
+WatchedHost::WatchedHost(const sim::HostConfig& config, const HostRules& rules)
+    : rules_(rules), host_(config) {}
+
+WatchedZone* WatchedHost::start(const sim::DomainConfig& config,
+                                std::shared_ptr<const sim::Trace> trace) {
+    sim::Domain* domain = host_.create(config, std::move(trace));
+    if (domain == nullptr) {
+        return nullptr;
+    }
+    auto watched = std::make_unique<WatchedZone>();
+    watched->domain = domain;
+    watched->slot = free_slot();
+    by_slot_[watched->slot] = watched.get();
+    Zone& zone = watched->zone;
+    zone.key.domid = domain->domid;
+    zone.key.uuid.back() = ++uuids_;
+    zone.name = "zone" + std::to_string(domain->domid);
+    zone.managed = true;
+    zone.created_with =
+        xenpack_domain_config{domain->config.memory_kib, domain->config.max_memory_kib};
+    zone.static_max_kib = domain->config.max_memory_kib;
+    look_at(*watched);
+    look_is_due_ = true;
+    return zones_.emplace(domain->domid, std::move(watched)).first->second.get();
+}
+
+WatchedZone* WatchedHost::start(std::uint64_t memory_mib, std::uint64_t maxmem_mib,
+                                std::shared_ptr<const sim::Trace> trace) {
+    sim::DomainConfig config;
+    config.memory_kib = memory_mib * kMib;
+    config.max_memory_kib = maxmem_mib * kMib;
+    return start(config, std::move(trace));
+}
+
+void WatchedHost::stop(WatchedZone& zone) {
+    const std::uint32_t domid = zone.domain->domid;
+    ledger_.drop(zone.slot);
+    by_slot_[zone.slot] = nullptr;
+    zones_.erase(domid);
+    host_.destroy(domid);
+    look_is_due_ = true;
+}
+
+sim::Domain* WatchedHost::start_unmanaged(std::uint64_t memory_kib) {
+    static const std::shared_ptr<const sim::Trace> nothing = steady({});
+    sim::DomainConfig config;
+    config.memory_kib = config.max_memory_kib = memory_kib;
+    return host_.create(config, nothing);
+}
+
+Ledger::Slot WatchedHost::free_slot() {
+    const auto found = std::find(by_slot_.begin(), by_slot_.end(), nullptr);
+    if (found != by_slot_.end()) {
+        return static_cast<Ledger::Slot>(found - by_slot_.begin());
+    }
+    by_slot_.push_back(nullptr);
+    return by_slot_.size() - 1;
+}
+
+void WatchedHost::step() {
+    host_.step(rules_.step_ms);
+    listen();
+    if (look_is_due_ || wanted_kib_ > 0 || now_ms() >= next_look_ms_) {
+        look();
+    }
+}
+
+void WatchedHost::run(std::int64_t ms) {
+    for (const std::int64_t end_ms = now_ms() + ms; now_ms() < end_ms;) {
+        step();
+    }
+}
+
+bool WatchedHost::run_until(const std::function<bool()>& done, std::int64_t most_ms) {
+    for (const std::int64_t end_ms = now_ms() + most_ms; now_ms() < end_ms && !done();) {
+        step();
+    }
+    return done();
+}
+
+void WatchedHost::listen() {
+    for (const auto& [domid, watched] : zones_) {
+        const sim::Domain& domain = *watched->domain;
+        if (domain.paused || domain.guest.stats().uptime_ms < domain.config.balloon.boot_ms) {
+            continue;
+        }
+        auto report = watched->reporter.look(domain.guest.stats());
+        if (!report) {
+            continue;
+        }
+        if (!watched->has_psi) {
+            report->some_us.reset();
+            report->full_us.reset();
+        }
+        const auto text =
+            watched->speech ? watched->speech(*report) : std::optional(format_report(*report));
+        if (text) {
+            hear(*watched, *text);
+        }
+    }
+}
+
+// As Zones does with a report's key.
+void WatchedHost::hear(WatchedZone& watched, const std::string& untrusted_text) {
+    Zone& zone = watched.zone;
+    const auto report = parse_report(untrusted_text);
+    if (!report || report->total_kib > zone.static_max_kib.value_or(0)) {
+        zone.garbled_why = report ? "it says it has more than it may have" : report.error().what;
+        look_is_due_ = true;
+        return;
+    }
+    const auto& last = zone.pressure.last_report;
+    if (last && zone.garbled_why.empty() && last->sequence == report->sequence &&
+        last->uptime_ms == report->uptime_ms) {
+        return;  // no news
+    }
+    take_sample(zone, sample_of(*report), now_ms());
+    look_is_due_ = true;
+}
+
+void WatchedHost::look_at(WatchedZone& watched) {
+    const sim::Domain& domain = *watched.domain;
+    Zone& zone = watched.zone;
+    zone.domain.domid = domain.domid;
+    zone.domain.current_kib = domain.current_kib;
+    zone.domain.limit_kib = domain.limit_kib;
+    zone.domain.flags &= ~std::uint32_t{XENPACK_DOMAIN_IS_PAUSED};
+    zone.domain.flags |= domain.paused ? std::uint32_t{XENPACK_DOMAIN_IS_PAUSED} : 0U;
+    zone.target_kib = domain.target_kib;
+    follow(zone, now_ms());
+}
+
+void WatchedHost::look() {
+    ++looks_;
+    look_is_due_ = false;
+    for (const auto& [domid, watched] : zones_) {
+        look_at(*watched);
+        Zone& zone = watched->zone;
+        excuse(zone, host_.free_kib(), rules_.emergency_kib, now_ms());
+        if (const auto holds = target_if_stuck_kib(zone, now_ms())) {
+            watched->moved_stuck += set_target(*watched, *holds, false) ? 1U : 0U;
+        }
+        ledger_.put(watched->slot, view_of(zone, now_ms()));
+    }
+    grant_request();
+    HostView view;
+    view.free_kib = host_.free_kib();
+    view.reserve_kib =
+        rules_.reserve_kib.value_or(learned_reserve_kib(ledger_, host_.config().total_kib));
+    view.emergency_kib = rules_.emergency_kib;
+    view.start_reserve_kib = rules_.start_reserve_kib;
+    view.promised_kib = promised_kib_;
+    const std::uint64_t taken_kib = rules_.emergency_kib + promised_kib_ + ledger_.pending_kib();
+    const std::uint64_t there_kib = view.free_kib - std::min(view.free_kib, taken_kib);
+    view.wanted_by_starts_kib = wanted_kib_ - std::min(wanted_kib_, there_kib);
+    last_plan_ = plan(view, ledger_, now_ms());
+    if (on_plan) {
+        on_plan(view, last_plan_);
+    }
+    apply(last_plan_);
+    for (const auto& [domid, watched] : zones_) {
+        settle(*watched);
+    }
+    schedule(last_plan_);
+}
+
+// Free memory that is promised to no one may be promised to who asked, before zones are.
+void WatchedHost::grant_request() {
+    const std::uint64_t taken_kib = rules_.emergency_kib + promised_kib_ + ledger_.pending_kib();
+    if (wanted_kib_ > 0 && host_.free_kib() >= taken_kib + wanted_kib_) {
+        promised_kib_ += wanted_kib_;
+        wanted_kib_ = 0;
+    }
+}
+
+void WatchedHost::apply(const Plan& decided) {
+    for (const Change& change : decided.grow) {
+        WatchedZone& watched = *by_slot_[change.zone];
+        watched.grown += set_target(watched, change.to_kib, false) ? 1U : 0U;
+    }
+    for (const Change& change : decided.shrink) {
+        WatchedZone& watched = *by_slot_[change.zone];
+        watched.shrunk += set_target(watched, change.to_kib, true) ? 1U : 0U;
+        watched.zone.last_shrink_ms = now_ms();
+    }
+    for (const auto& [domid, watched] : zones_) {
+        watched->zone.waiting = false;
+    }
+    for (const Ledger::Slot slot : decided.waiting) {
+        by_slot_[slot]->zone.waiting = true;
+    }
+}
+
+bool WatchedHost::set_target(WatchedZone& watched, std::uint64_t target_kib, bool keep_limit) {
+    Zone& zone = watched.zone;
+    if (on_set_target && !on_set_target(watched, target_kib)) {
+        zone.busy_until_ms = now_ms() + kBusyMs;
+        return false;
+    }
+    host_.set_target(*watched.domain, target_kib, keep_limit);
+    zone.target_kib = target_kib;
+    zone.progress = advance(zone.progress, target_kib, watched.domain->current_kib, now_ms());
+    watched.last_change_ms = now_ms();
+    return true;
+}
+
+void WatchedHost::settle(WatchedZone& watched) {
+    if (const auto limit = limit_at_rest_kib(watched.zone, now_ms())) {
+        host_.set_limit(*watched.domain, *limit);
+    }
+}
+
+void WatchedHost::schedule(const Plan& decided) {
+    constexpr std::int64_t kNever = std::int64_t{1} << 62;
+    std::int64_t next_ms = decided.look_again_ms.value_or(kNever);
+    const auto consider = [&](std::int64_t at_ms) {
+        if (at_ms > now_ms()) {
+            next_ms = std::min(next_ms, at_ms);
+        }
+    };
+    for (const auto& [domid, watched] : zones_) {
+        const Zone& zone = watched->zone;
+        if (zone.pressure.agent != Agent::none) {
+            consider(stale_at_ms(zone.pressure));
+            if (decided.state != HostState::plenty) {
+                consider(grace_ends_ms(zone));
+            }
+        }
+        consider(zone.busy_until_ms);
+        consider(zone.progress.stuck_until_ms);
+    }
+    next_look_ms_ = next_ms;
+}
+
+}  // namespace xenpack::test
