@@ -14,6 +14,8 @@ constexpr std::int64_t kGraceMs = 10'000;
 // Agents that report by the clock cannot say that too much was taken: nothing is taken on older
 // word.
 constexpr std::int64_t kDeafAgentMs = 5'000;
+// Less than this may be pages that a kernel takes for itself as it grows.
+constexpr std::uint64_t kUnusedMinKib = 8 * 1024;
 // The constant libxl adds to a domain's limit in Xen (LIBXL_MAXMEM_CONSTANT).
 constexpr std::uint64_t kLimitAboveTargetKib = 1024;
 
@@ -33,8 +35,17 @@ void measure_overhead(Zone& zone) {
         return;
     }
     const std::uint64_t current = zone.domain.current_kib;
-    zone.overhead_kib = current - std::min(current, zone.pressure.total_kib);
+    const std::uint64_t overhead = current - std::min(current, zone.pressure.total_kib);
+    const std::uint64_t before = zone.overhead_kib.value_or(overhead);
     zone.unmeasured = false;
+    // What it grew by and its kernel does not use is no overhead: else each growth asked for more.
+    if (current > zone.overhead_at_kib && overhead > before + kUnusedMinKib) {
+        zone.unused_kib = overhead - before;
+        return;
+    }
+    zone.overhead_kib = overhead;
+    zone.overhead_at_kib = current;
+    zone.unused_kib = 0;
 }
 
 bool may_change(ZoneState state) {
@@ -95,11 +106,14 @@ void add_demand(const Zone& zone, std::int64_t now_ms, ZoneView& view) {
 }  // namespace
 
 void follow(Zone& zone, std::int64_t now_ms) {
+    constexpr std::uint32_t kStill =
+        XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_IS_SHUTDOWN | XENPACK_DOMAIN_NEVER_RAN;
+    if (zone.runs_since_ms == 0 && (zone.domain.flags & kStill) == 0) {
+        zone.runs_since_ms = now_ms;
+    }
     if (!zone.target_kib) {
         return;
     }
-    constexpr std::uint32_t kStill =
-        XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_IS_SHUTDOWN | XENPACK_DOMAIN_NEVER_RAN;
     const std::uint64_t current = zone.domain.current_kib;
     const bool was_at_rest = direction(zone.progress, zone.at_rest_kib) == Direction::none &&
                              apart(current, zone.at_rest_kib) <= kReachedWithinKib;

@@ -149,6 +149,17 @@ std::vector<std::string> faults(const Zone& zone, std::int64_t now_ms) {
     if (!zone.garbled_why.empty()) {
         list.push_back(fmt::format("its report cannot be read: {}", zone.garbled_why));
     }
+    if (zone.managed && zone.pressure.agent == Agent::none && zone.runs_since_ms > 0 &&
+        now_ms - zone.runs_since_ms >= kBootMostMs) {
+        list.push_back(
+            fmt::format("nothing in it has reported in {} s; left at its size (is xenpack-guest "
+                        "running in it?)",
+                        (now_ms - zone.runs_since_ms) / 1000));
+    }
+    if (zone.unused_kib > 0) {
+        list.push_back(fmt::format("its kernel does not use {} MiB that it was given",
+                                   zone.unused_kib / 1024));
+    }
     if (zone.progress.stuck(now_ms)) {
         list.push_back(
             fmt::format("does not {} as told; left alone for another {} s",

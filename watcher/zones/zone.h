@@ -50,6 +50,10 @@ enum class ZoneState {
 inline constexpr double kFaultLinesBurst = 10;
 inline constexpr double kFaultLinesPerS = 1.0 / 60;
 
+// A zone in which nothing has reported for so long is not booting any more: a Linux that has to
+// give memory back at its boot panics after as long (xen.balloon_boot_timeout).
+inline constexpr std::int64_t kBootMostMs = 180'000;
+
 // Limits an admin has set while the daemon runs; they come before the configuration.
 struct ZoneOverrides {
     std::optional<std::uint64_t> floor_kib;
@@ -75,11 +79,14 @@ struct Zone {
     Pressure pressure;
     std::optional<std::uint64_t>
         overhead_kib;                    // pages held that the guest's kernel does not manage
+    std::uint64_t overhead_at_kib = 0;   // what it held when that was measured
+    std::uint64_t unused_kib = 0;        // of what it has grown by since, not in its MemTotal
     bool unmeasured = false;             // it has spoken since that was measured
     std::uint64_t at_rest_kib = 0;       // what it held when it was last seen to move
     std::int64_t at_rest_since_ms = 0;   // and when
     std::string garbled_why;             // empty: its last report could be read
     std::int64_t flooding_until_ms = 0;  // 0: never flooded
+    std::int64_t runs_since_ms = 0;      // seen to run; 0: not yet
     std::int64_t busy_until_ms = 0;      // the toolstack said it is being saved or migrated
     bool waiting = false;
 
@@ -102,7 +109,8 @@ struct Zone {
 [[nodiscard]] std::vector<std::string> faults(const Zone& zone, std::int64_t now_ms);
 
 // How its samples become demand: its headroom, and the pages it holds that its kernel does not
-// manage, measured when it was at rest, else estimated; less its offset, so that it is about targets.
+// manage, measured when it was at rest, else estimated; less its offset, so that it is about
+// targets.
 [[nodiscard]] DemandRule demand_rule(const Zone& zone);
 
 }  // namespace xenpack
