@@ -148,12 +148,23 @@ TEST(QuickDemand, WhatIsReadAgainWithFreeMemoryAtHandIsNoNeed) {
     EXPECT_LT(demand(r).quick_kib, (250 + 40 + 16) * kMib);
 }
 
-TEST(QuickDemand, WhatIsReadAgainWithoutAStallIsNoNeed) {
+TEST(QuickDemand, WhatIsReadAgainIsANeedThoughItDoesNotStallYet) {
     Reporter r;
     r.says(250);
     r.last.refaults += 40 * kMib / 4;
+    r.says(250, 2000);
+    EXPECT_FALSE(demand(r).stalled);
+    EXPECT_GE(demand(r).quick_kib, (250 + 258 + 40 + 16) * kMib);
+}
+
+TEST(QuickDemand, AZoneThatReadsNothingAgainAsksForNoMoreCacheThanItHas) {
+    Reporter r;
+    r.says(250);
+    r.last.refaults += 40 * kMib / 4;
+    r.says(250, 2000);
+    r.last.total_kib = 400 * kMib;
     r.says(250, 10'000);
-    EXPECT_LT(demand(r).quick_kib, (250 + 40 + 16) * kMib);
+    EXPECT_LE(demand(r).quick_kib, (400 + 16) * kMib);
 }
 
 TEST(QuickDemand, AsksForAStepMoreWhenStalledAndFull) {
