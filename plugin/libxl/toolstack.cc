@@ -17,6 +17,7 @@
 #include "plugin/libxl/domain_watch.h"
 #include "plugin/libxl/hypervisor.h"
 #include "plugin/libxl/saving.h"
+#include "plugin/libxl/start_cost.h"
 #include "plugin/libxl/targets.h"
 #include "plugin/libxl/tool_log.h"
 #include "plugin/libxl/version.h"
@@ -198,6 +199,17 @@ int table_set_limit(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8
     });
 }
 
+int table_start_cost(xenpack_toolstack* ts, const char* config_json, xenpack_start_cost* cost_r) {
+    return answer(ts, [&](Toolstack& t) -> Expected<int> {
+        auto cost = start_cost(*t.xl, config_json);
+        if (!cost) {
+            return tl::unexpected(cost.error());
+        }
+        *cost_r = *cost;
+        return 0;
+    });
+}
+
 constexpr xenpack_toolstack_ops kTable{
     XENPACK_TOOLSTACK_VERSION,
     "libxl",
@@ -211,7 +223,7 @@ constexpr xenpack_toolstack_ops kTable{
     table_domain_config,
     table_set_target,
     table_set_limit,
-    nullptr,
+    table_start_cost,
     nullptr,
     nullptr,
 };

@@ -236,6 +236,120 @@ TEST_F(HttpServerTest, EndsWithItsStreamsOpen) {
     EXPECT_TRUE(run_until(loop_, [&] { return client->closed(); }));
 }
 
+// Answers later whatever is asked below /later, and keeps what it was asked.
+class LateAnswersTest : public HttpServerTest {
+  protected:
+    void serve_late(HttpServer::Limits limits = {}) {
+        serve(
+            [this](const HttpRequest& request) {
+                if (request.path[0] != "later") {
+                    return HttpResponse{200, "{}\n"};
+                }
+                asked_.push_back(request.id);
+                client_pid_ = request.client_pid;
+                return HttpResponse{200, "", false, true};
+            },
+            limits);
+        server_->on_gone([this](std::uint64_t id) { gone_.push_back(id); });
+    }
+    // A client that waits for its answer.
+    std::unique_ptr<RawClient> waiter() {
+        auto client = std::make_unique<RawClient>(loop_, path_);
+        const std::size_t before = server_->waiting();
+        client->send(post("/later", "{}"));
+        EXPECT_TRUE(run_until(loop_, [&] { return server_->waiting() > before; }));
+        return client;
+    }
+
+    std::vector<std::uint64_t> asked_;
+    std::vector<std::uint64_t> gone_;
+    int client_pid_ = 0;
+};
+
+TEST_F(LateAnswersTest, EachClientGetsItsOwnAnswerWhenItIsGiven) {
+    serve_late();
+    const auto first = waiter();
+    const auto second = waiter();
+    ASSERT_EQ(asked_.size(), 2u);
+    EXPECT_NE(asked_[0], asked_[1]);
+    EXPECT_TRUE(answers());
+    EXPECT_EQ(first->status(), 0);
+    server_->answer(asked_[1], {201, "to the second\n"});
+    EXPECT_TRUE(run_until(loop_, [&] { return second->status() == 201; }));
+    EXPECT_EQ(second->body(), "to the second\n");
+    EXPECT_EQ(first->status(), 0);
+    server_->answer(asked_[0], {507, "to the first\n"});
+    EXPECT_TRUE(run_until(loop_, [&] { return first->status() == 507; }));
+    EXPECT_EQ(server_->waiting(), 0u);
+    EXPECT_TRUE(gone_.empty());
+}
+
+TEST_F(LateAnswersTest, TellsWhoAsks) {
+    serve_late();
+    const auto client = waiter();
+    EXPECT_EQ(client_pid_, getpid());
+}
+
+TEST_F(LateAnswersTest, AClientThatWaitsIsNotCutOff) {
+    serve_late({.idle_ms = 50});
+    const auto client = waiter();
+    RawClient silent(loop_, path_);
+    ASSERT_TRUE(run_until(loop_, [&] { return silent.closed(); }));
+    RawClient later(loop_, path_);
+    ASSERT_TRUE(run_until(loop_, [&] { return later.closed(); }));
+    server_->answer(asked_[0], {200, "at last\n"});
+    EXPECT_TRUE(run_until(loop_, [&] { return client->status() == 200; }));
+    // Once answered it is a client like any other.
+    EXPECT_TRUE(run_until(loop_, [&] { return client->closed(); }));
+}
+
+TEST_F(LateAnswersTest, TellsOfAClientThatHangsUpAndAnswersItNoMore) {
+    serve_late();
+    const auto stays = waiter();
+    const auto goes = waiter();
+    goes->hang_up();
+    EXPECT_TRUE(run_until(loop_, [&] { return !gone_.empty(); }));
+    EXPECT_THAT(gone_, ElementsAre(asked_[1]));
+    EXPECT_EQ(server_->waiting(), 1u);
+    server_->answer(asked_[1], {200, "nobody\n"});
+    server_->answer(asked_[0], {200, "somebody\n"});
+    EXPECT_TRUE(run_until(loop_, [&] { return stays->status() == 200; }));
+    EXPECT_TRUE(answers());
+}
+
+TEST_F(LateAnswersTest, AClientMaySendWhatItLikesWhileItWaits) {
+    serve_late();
+    const auto client = waiter();
+    client->send(get("/") + std::string(100'000, 'x'));
+    EXPECT_TRUE(answers());
+    EXPECT_EQ(server_->waiting(), 1u);
+    server_->answer(asked_[0], {200, "answer\n"});
+    EXPECT_TRUE(run_until(loop_, [&] { return client->status() == 200; }));
+    EXPECT_EQ(asked_.size(), 1u);
+    EXPECT_TRUE(answers());
+}
+
+TEST_F(LateAnswersTest, RefusesMoreThanMayWaitAndForgetsThem) {
+    serve_late();
+    std::vector<std::unique_ptr<RawClient>> clients;
+    for (std::size_t i = 0; i < kHttpMaxWaiting; ++i) {
+        clients.push_back(waiter());
+    }
+    RawClient last(loop_, path_);
+    last.send(post("/later", "{}"));
+    EXPECT_TRUE(run_until(loop_, [&] { return last.status() == 503; }));
+    EXPECT_THAT(gone_, ElementsAre(asked_.back()));
+    EXPECT_EQ(server_->waiting(), kHttpMaxWaiting);
+}
+
+TEST_F(LateAnswersTest, HangsUpOnThoseThatWaitWhenItEnds) {
+    serve_late();
+    const auto client = waiter();
+    server_.reset();
+    EXPECT_TRUE(run_until(loop_, [&] { return client->closed(); }));
+    EXPECT_TRUE(gone_.empty());
+}
+
 // Rounds of the loop in which something happened, within `ms`.
 int rounds_within(Loop& loop, std::int64_t ms) {
     bool over = false;

@@ -9,6 +9,7 @@
 #include <event2/http.h>
 #include <event2/listener.h>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -103,6 +104,26 @@ void add_headers(evhttp_request* request, const char* type) {
     evhttp_add_header(headers, "Cache-Control", "no-store");
 }
 
+int client_pid(evhttp_request* request) {
+    bufferevent* buffers =
+        evhttp_connection_get_bufferevent(evhttp_request_get_connection(request));
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    const bool known =
+        getsockopt(bufferevent_getfd(buffers), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+    return known ? peer.pid : 0;
+}
+
+// Throws only before the reply has begun.
+void send_reply(evhttp_request* request, const HttpResponse& response) {
+    const BufferPtr buffer(evbuffer_new());
+    if (!buffer || evbuffer_add(buffer.get(), response.body.data(), response.body.size()) != 0) {
+        throw std::bad_alloc();
+    }
+    add_headers(request, "application/json");
+    evhttp_send_reply(request, response.status, nullptr, buffer.get());
+}
+
 void send_error(evhttp_request* request, int status, const char* sentence) {
     const BufferPtr buffer(evbuffer_new());
     add_headers(request, "application/json");
@@ -115,12 +136,15 @@ void send_error(evhttp_request* request, int status, const char* sentence) {
 }  // namespace
 
 struct HttpServer::Impl {
-    // An open stream. evhttp owns both until the connection's end, of which on_hang_up tells.
+    // An open stream, or a client that waits for its answer. evhttp owns request and connection
+    // until the connection's end, of which on_hang_up tells.
     struct Stream {
         Impl* server;
         evhttp_request* request;
         evhttp_connection* connection;
+        std::uint64_t id;
     };
+    using Streams = std::vector<std::unique_ptr<Stream>>;
 
     Impl(Loop& loop, Handler on_request)
         : handler(std::move(on_request)), resume(loop.make_timer([this] { accept_again(); })) {
@@ -137,7 +161,10 @@ struct HttpServer::Impl {
     void pause();
     void accept_again();
     void answer(evhttp_request* request);
+    Stream& keep(Streams& list, evhttp_request* request, std::uint64_t id);
     void open_stream(evhttp_request* request);
+    void let_wait(evhttp_request* request, std::uint64_t id);
+    void answer_later(std::uint64_t id, const HttpResponse& response);
     void cut_off(Stream& stream);
     void hang_up();
 
@@ -150,10 +177,14 @@ struct HttpServer::Impl {
     inline static std::vector<Impl*> alive;
 
     Handler handler;
+    Gone gone;
+    std::uint64_t last_id = 0;
+    timeval idle{};
     std::unique_ptr<Loop::Timer> resume;  // runs only while accepting is paused
     int listening_fd_ = -1;
     evconnlistener* listener = nullptr;  // owned by http
-    std::vector<std::unique_ptr<Stream>> streams;
+    Streams streams;
+    Streams waiting;
     std::unique_ptr<evhttp, HttpDeleter> http;
 };
 
@@ -167,8 +198,8 @@ bool HttpServer::Impl::start(Loop& loop, int listening_fd, const Limits& limits)
     }
     listener = unbound.get();
     evconnlistener_set_error_cb(listener, &on_accept_failed);
-    const timeval idle{static_cast<time_t>(limits.idle_ms / 1000),
-                       static_cast<suseconds_t>(limits.idle_ms % 1000 * 1000)};
+    idle = {static_cast<time_t>(limits.idle_ms / 1000),
+            static_cast<suseconds_t>(limits.idle_ms % 1000 * 1000)};
     evhttp_set_timeout_tv(http.get(), &idle);
     evhttp_set_max_headers_size(http.get(), static_cast<ev_ssize_t>(kHttpHeadMaxBytes));
     evhttp_set_max_body_size(http.get(), static_cast<ev_ssize_t>(kHttpBodyMaxBytes));
@@ -226,37 +257,75 @@ void HttpServer::Impl::on_request(evhttp_request* request, void* self) noexcept 
     }
 }
 
-// Throws only before the reply has begun.
 void HttpServer::Impl::answer(evhttp_request* request) {
-    const HttpResponse response =
-        handler({method_of(request), segments_of(request), body_of(request)});
+    const std::uint64_t id = ++last_id;
+    const HttpResponse response = handler(
+        {method_of(request), segments_of(request), body_of(request), id, client_pid(request)});
     if (response.stream) {
         open_stream(request);
-        return;
+    } else if (response.later) {
+        let_wait(request, id);
+    } else {
+        send_reply(request, response);
     }
-    const BufferPtr buffer(evbuffer_new());
-    if (!buffer || evbuffer_add(buffer.get(), response.body.data(), response.body.size()) != 0) {
-        throw std::bad_alloc();
-    }
-    add_headers(request, "application/json");
-    evhttp_send_reply(request, response.status, nullptr, buffer.get());
+}
+
+// Nothing may happen for days; the client's end is seen all the same. What it goes on sending is
+// not wanted, must not pile up, and must not reach evhttp, which expects none before it has
+// answered.
+HttpServer::Impl::Stream& HttpServer::Impl::keep(Streams& list, evhttp_request* request,
+                                                 std::uint64_t id) {
+    evhttp_connection* connection = evhttp_request_get_connection(request);
+    list.push_back(std::make_unique<Stream>(Stream{this, request, connection, id}));
+    bufferevent* buffers = evhttp_connection_get_bufferevent(connection);
+    bufferevent_set_timeouts(buffers, nullptr, nullptr);
+    bufferevent_setwatermark(buffers, EV_READ, 0, kUnwantedBytes);
+    bufferevent_data_cb on_written = nullptr;
+    bufferevent_event_cb on_event = nullptr;
+    void* evhttps_own = nullptr;
+    bufferevent_getcb(buffers, nullptr, &on_written, &on_event, &evhttps_own);
+    bufferevent_setcb(buffers, nullptr, on_written, on_event, evhttps_own);
+    bufferevent_enable(buffers, EV_READ);  // evhttp has stopped reading, and would not see the end
+    evhttp_connection_set_closecb(connection, &on_hang_up, list.back().get());
+    return *list.back();
 }
 
 void HttpServer::Impl::open_stream(evhttp_request* request) {
-    evhttp_connection* connection = evhttp_request_get_connection(request);
     if (streams.size() >= kHttpMaxStreams) {
         send_error(request, 503, "too many listeners: end another one first");
         return;
     }
-    streams.push_back(std::make_unique<Stream>(Stream{this, request, connection}));
-    // Nothing may happen for days; the client's end is seen all the same. What it goes on sending
-    // is not wanted, and must not pile up.
-    bufferevent* buffers = evhttp_connection_get_bufferevent(connection);
-    bufferevent_set_timeouts(buffers, nullptr, nullptr);
-    bufferevent_setwatermark(buffers, EV_READ, 0, kUnwantedBytes);
-    evhttp_connection_set_closecb(connection, &on_hang_up, streams.back().get());
+    keep(streams, request, 0);
     add_headers(request, "application/x-ndjson");
     evhttp_send_reply_start(request, HTTP_OK, nullptr);
+}
+
+void HttpServer::Impl::let_wait(evhttp_request* request, std::uint64_t id) {
+    if (waiting.size() < kHttpMaxWaiting) {
+        keep(waiting, request, id);
+        return;
+    }
+    send_error(request, 503, "too many requests wait for an answer: try again later");
+    if (gone) {
+        gone(id);
+    }
+}
+
+void HttpServer::Impl::answer_later(std::uint64_t id, const HttpResponse& response) {
+    const auto found =
+        std::ranges::find_if(waiting, [id](const auto& waiter) { return waiter->id == id; });
+    if (found == waiting.end()) {
+        return;
+    }
+    const std::unique_ptr<Stream> waiter = std::move(*found);
+    waiting.erase(found);
+    evhttp_connection_set_closecb(waiter->connection, nullptr, nullptr);
+    bufferevent* buffers = evhttp_connection_get_bufferevent(waiter->connection);
+    bufferevent_set_timeouts(buffers, &idle, &idle);
+    bufferevent_setwatermark(buffers, EV_READ, 0, 0);
+    evbuffer* unwanted = bufferevent_get_input(buffers);
+    evbuffer_drain(unwanted, evbuffer_get_length(unwanted));
+    send_reply(waiter->request, response);
 }
 
 // The client has gone; evhttp is about to free the connection. It has let go of the request, which
@@ -266,7 +335,14 @@ void HttpServer::Impl::on_hang_up(evhttp_connection*, void* stream) noexcept {
     if (evhttp_request_get_connection(gone->request) == nullptr) {
         evhttp_request_free(gone->request);
     }
-    std::erase_if(gone->server->streams, [gone](const auto& s) { return s.get() == gone; });
+    Impl& server = *gone->server;
+    const std::uint64_t id = gone->id;
+    const auto is_it = [gone](const auto& s) { return s.get() == gone; };
+    if (std::erase_if(server.waiting, is_it) == 0) {
+        std::erase_if(server.streams, is_it);
+    } else if (server.gone) {
+        server.gone(id);
+    }
 }
 
 // Frees the connection and, as it is unfinished and still queued there, its request.
@@ -276,10 +352,12 @@ void HttpServer::Impl::cut_off(Stream& stream) {
 }
 
 void HttpServer::Impl::hang_up() {
-    for (const auto& stream : streams) {
-        cut_off(*stream);
+    for (Streams* list : {&streams, &waiting}) {
+        for (const auto& stream : *list) {
+            cut_off(*stream);
+        }
+        list->clear();
     }
-    streams.clear();
 }
 
 Expected<std::unique_ptr<HttpServer>> HttpServer::serve(Loop& loop, int listening_fd,
@@ -298,6 +376,18 @@ Expected<std::unique_ptr<HttpServer>> HttpServer::serve(Loop& loop, int listenin
 HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 HttpServer::~HttpServer() = default;
+
+void HttpServer::on_gone(Gone gone) {
+    impl_->gone = std::move(gone);
+}
+
+void HttpServer::answer(std::uint64_t id, const HttpResponse& response) {
+    impl_->answer_later(id, response);
+}
+
+std::size_t HttpServer::waiting() const {
+    return impl_->waiting.size();
+}
 
 void HttpServer::broadcast(std::string_view data) {
     const BufferPtr buffer(evbuffer_new());

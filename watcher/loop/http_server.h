@@ -4,9 +4,9 @@
 // it never wakes an idle daemon.
 //
 // Limits. A request's head has at most 16 KiB and its body 64 KiB; a client that neither sends nor
-// takes a byte for 10 s (Limits) is cut off, open streams excepted. When clients hold many
-// descriptors, or there are none left, accepting slows down to one client a second; those waiting
-// stay in the kernel's queue, and everything else in the daemon goes on.
+// takes a byte for 10 s (Limits) is cut off, except while it listens or waits for an answer. When
+// clients hold many descriptors, or there are none left, accepting slows down to one client a
+// second; those waiting stay in the kernel's queue, and everything else in the daemon goes on.
 #pragma once
 
 #include <cstddef>
@@ -28,18 +28,22 @@ struct HttpRequest {
     std::string method;             // "GET", "POST", ...
     std::vector<std::string> path;  // segments, each percent-decoded; may hold any byte
     std::string body;               // at most kHttpBodyMaxBytes
+    std::uint64_t id = 0;           // names the request while it is not answered; never used again
+    int client_pid = 0;             // who connected; 0: not known (unix(7), SO_PEERCRED)
 };
 
 struct HttpResponse {
     int status = 200;
-    std::string body;     // JSON; unused where `stream` is set
+    std::string body;     // JSON; unused where `stream` or `later` is set
     bool stream = false;  // instead of a body: what broadcast() sends, until one side hangs up
+    bool later = false;   // instead of an answer: HttpServer::answer() will be called with its id
 };
 
 inline constexpr std::size_t kHttpBodyMaxBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kHttpHeadMaxBytes = std::size_t{16} << 10;
 inline constexpr std::size_t kHttpStreamBacklogBytes = std::size_t{1} << 20;
-inline constexpr std::size_t kHttpMaxStreams = 32;  // one more is answered 503
+inline constexpr std::size_t kHttpMaxStreams = 32;   // one more is answered 503
+inline constexpr std::size_t kHttpMaxWaiting = 128;  // one more is answered 503
 
 class HttpServer {
   public:
@@ -62,6 +66,15 @@ class HttpServer {
     ~HttpServer();  // hangs up on everybody
     HttpServer(const HttpServer&) = delete;
     HttpServer& operator=(const HttpServer&) = delete;
+
+    // Called in the loop when a client whose answer was to come later has hung up: it will get
+    // none. Not called when the server ends, which hangs up on those that wait.
+    using Gone = std::function<void(std::uint64_t id)>;
+    void on_gone(Gone gone);
+
+    // Gives the answer that was to come later. Nothing happens where the client has gone.
+    void answer(std::uint64_t id, const HttpResponse& response);
+    [[nodiscard]] std::size_t waiting() const;
 
     // Sends to every open stream. A stream for which over kHttpStreamBacklogBytes would wait is
     // cut off instead. Never calls back.

@@ -10,6 +10,7 @@
 //   plugin_probe PLUGIN.so set DOMID KIB short|libxl [TIMES [keep]]
 //   plugin_probe PLUGIN.so limit DOMID KIB
 //   plugin_probe PLUGIN.so compare DOMID KIB               exit 1 where the two ways differ
+//   plugin_probe PLUGIN.so cost <CONFIG                    what xl create --dryrun printed
 //
 // Every line it prints is words and name=value pairs, for awk and for people.
 #include <dlfcn.h>
@@ -22,6 +23,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -140,6 +143,14 @@ class Probe {
         check(ops_->domain_config(ts_, domid, d.uuid, &c), "domain_config");
         fmt::print("config domid={} memory_kib={} max_memory_kib={}\n", domid, c.memory_kib,
                    c.max_memory_kib);
+        return 0;
+    }
+
+    int cost(const std::string& config_json) {
+        xenpack_start_cost c{};
+        check(ops_->start_cost(ts_, config_json.c_str(), &c), "start_cost");
+        fmt::print("cost uuid={} memory_kib={} overhead_kib={} whole_kib={}\n", uuid_text(c.uuid),
+                   c.memory_kib, c.overhead_kib, c.memory_kib + c.overhead_kib);
         return 0;
     }
 
@@ -346,7 +357,10 @@ int run(Probe& probe, const std::vector<std::string>& a) {
     if (is("compare", 2)) {
         return probe.compare(domid(), number(a[2]));
     }
-    die("say what to do: host, list, config, state, watch, set, limit or compare");
+    if (is("cost", 0)) {
+        return probe.cost({std::istreambuf_iterator<char>(std::cin), {}});
+    }
+    die("say what to do: host, list, config, state, watch, set, limit, compare or cost");
 }
 
 }  // namespace
