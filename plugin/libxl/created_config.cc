@@ -8,28 +8,13 @@
 #include <memory>
 #include <string>
 
+#include "plugin/libxl/parsed_config.h"
+
 namespace xenpack {
 namespace {
 
 struct FreeMemory {
     void operator()(std::uint8_t* data) const noexcept { std::free(data); }
-};
-
-class ParsedConfig {
-  public:
-    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): libxl has its own initialiser.
-    ParsedConfig() { libxl_domain_config_init(&config_); }
-    ~ParsedConfig() { libxl_domain_config_dispose(&config_); }
-    ParsedConfig(const ParsedConfig&) = delete;
-    ParsedConfig& operator=(const ParsedConfig&) = delete;
-
-    bool parse(libxl_ctx* ctx, const std::string& json) {
-        return libxl_domain_config_from_json(ctx, &config_, json.c_str()) == 0;
-    }
-    const libxl_domain_build_info& build() const noexcept { return config_.b_info; }
-
-  private:
-    libxl_domain_config config_;
 };
 
 }  // namespace
@@ -57,10 +42,10 @@ Expected<xenpack_domain_config> created_config(Hypervisor& xen, XlContext& xl, c
     // The record's closing NUL is part of the file; a record without one is still text.
     std::string json(reinterpret_cast<const char*>(data.get()), static_cast<std::size_t>(length));
     ParsedConfig config;
-    if (!config.parse(xl.get(), json)) {
+    if (!config.parse(xl.get(), json.c_str())) {
         return fail_with(EIO, "libxl cannot parse its record of domain {}", id.domid);
     }
-    const libxl_domain_build_info& build = config.build();
+    const libxl_domain_build_info& build = config.get().b_info;
     if (build.target_memkb == LIBXL_MEMKB_DEFAULT && build.max_memkb == LIBXL_MEMKB_DEFAULT) {
         return fail_with(ENODATA, "libxl's record of domain {} says nothing of its memory",
                          id.domid);

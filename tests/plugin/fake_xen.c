@@ -217,7 +217,40 @@ int libxl_domain_config_from_json(libxl_ctx* ctx, libxl_domain_config* p, const 
         return ERROR_FAIL;
     p->b_info.target_memkb = xen.record_target_kib;
     p->b_info.max_memkb = xen.record_max_kib;
+    p->c_info.type = p->b_info.type = xen.record_type;
+    p->c_info.uuid.uuid[0] = 0x77;
+    p->b_info.max_vcpus = xen.record_vcpus;
     return 0;
+}
+
+/* Fills in what the configuration leaves open, as libxl does; its sum is of no use to a test. */
+int libxl_domain_need_memory(libxl_ctx* ctx, libxl_domain_config* d_config,
+                             uint32_t domid_for_logging, uint64_t* need_memkb) {
+    libxl_domain_build_info* b = &d_config->b_info;
+
+    (void)ctx;
+    (void)domid_for_logging;
+    if (xen.fail_need)
+        return xen.fail_need;
+    if (b->target_memkb == LIBXL_MEMKB_DEFAULT)
+        b->target_memkb = b->max_memkb;
+    b->shadow_memkb = xen.paging_kib;
+    b->iommu_memkb = xen.iommu_kib;
+    b->stubdomain_memkb = xen.stubdomain_kib;
+    b->video_memkb = 8192;
+    libxl_defbool_set(&b->device_model_stubdomain, xen.stubdomain_kib != 0);
+    *need_memkb = 1;
+    return 0;
+}
+
+void libxl_defbool_set(libxl_defbool* db, bool b) {
+    db->val = b ? 1 : -1;
+}
+
+bool libxl_defbool_val(libxl_defbool db) {
+    if (!db.val)
+        abort(); /* libxl's own assertion: nobody has said yes or no */
+    return db.val > 0;
 }
 
 /* ---- libxl: events ----------------------------------------------------------------------------

@@ -39,6 +39,11 @@ struct fake_xen {
 
     const char* record; /* libxl's record of every domain, or NULL */
     uint64_t record_target_kib, record_max_kib;
+    libxl_domain_type record_type;
+    int record_vcpus;
+    uint64_t paging_kib, iommu_kib; /* what libxl fills in for the record */
+    uint64_t stubdomain_kib;        /* its device model in a domain of its own; 0: not */
+    int fail_need;                  /* libxl's code, or 0 */
 
     const libxl_osevent_hooks* osevent;
     void* osevent_user;
