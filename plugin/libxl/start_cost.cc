@@ -12,7 +12,7 @@ namespace xenpack {
 namespace {
 
 // What Xen 4.17 takes on x86 for a PVH domain that no setting shows, measured in the lab over
-// memory of 128 to 512 MiB, ceilings up to 2 GiB and 1 to 8 vcpus: 150 KiB (its record, the special
+// memory of 128 to 512 MiB, ceilings up to 2 GiB and 1 to 4 vcpus: 150 KiB (its record, the special
 // pages that libxl adds to its memory, the first grant frames, event channels) and 37 KiB for each
 // vcpu. The rest is for what a guest makes Xen add while it starts: up to 64 grant frames of 4 KiB.
 constexpr std::uint64_t kBaseKib = 512;

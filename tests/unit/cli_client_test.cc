@@ -30,6 +30,11 @@ struct FakeMediator final : Control::Mediator {
         return json{{"zone", zone}, {"settings", settings}};
     }
     Expected<void> reload() override { return fail("x.conf:3: wrong"); }
+    Expected<void> reserve(const json&, const Control::Caller&) override {
+        return fail_with(ENOMEM, "262 MiB are missing");
+    }
+    void caller_gone(std::uint64_t) override {}
+    Expected<void> release(std::uint64_t) override { return {}; }
 };
 
 // A daemon without zones, on a thread, until the end of the scope.

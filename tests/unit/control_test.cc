@@ -37,10 +37,28 @@ struct FakeMediator final : Control::Mediator {
         ++calls;
         return reload_answer;
     }
+    Expected<void> reserve(const json& asked, const Control::Caller& caller) override {
+        ++calls;
+        reservation_asked = asked;
+        callers.push_back(caller);
+        return reserve_answer;
+    }
+    void caller_gone(std::uint64_t request) override { gone.push_back(request); }
+    Expected<void> release(std::uint64_t reservation) override {
+        ++calls;
+        released.push_back(reservation);
+        return release_answer;
+    }
 
     json status_answer = {{"version", "1"}};
     Expected<json> zone_answer = json{{"name", "web"}};
     Expected<void> reload_answer;
+    Expected<void> reserve_answer;
+    Expected<void> release_answer;
+    json reservation_asked;
+    std::vector<Control::Caller> callers;
+    std::vector<std::uint64_t> gone;
+    std::vector<std::uint64_t> released;
     int calls = 0;
     std::string zone_asked;
     json settings_asked;
@@ -116,6 +134,54 @@ TEST_F(ControlTest, ReloadsAndSaysWhyNot) {
     EXPECT_EQ(ask(post("/v1/reload", "{}")), 409);
 }
 
+TEST_F(ControlTest, AReservationIsAnsweredWhenTheMediatorSaysSo) {
+    RawClient client(loop_, path_);
+    client.send(post("/v1/reservations", R"({"size_kib":5})"));
+    ASSERT_TRUE(run_until(loop_, [&] { return !mediator_.callers.empty(); }));
+    EXPECT_EQ(mediator_.reservation_asked, json::parse(R"({"size_kib":5})"));
+    EXPECT_EQ(mediator_.callers[0].pid, getpid());
+    EXPECT_EQ(ask(get("/v1/status")), 200) << "others are answered meanwhile";
+    EXPECT_EQ(client.status(), 0);
+    control_->answer(mediator_.callers[0].request, json{{"id", 3}});
+    ASSERT_TRUE(run_until(loop_, [&] { return client.status() == 200; }));
+    EXPECT_EQ(json::parse(client.body())["id"], 3);
+}
+
+TEST_F(ControlTest, AReservationIsRefusedAtOnceOrLater) {
+    mediator_.reserve_answer = fail_with(ENOMEM, "262 MiB are missing");
+    EXPECT_EQ(ask(post("/v1/reservations", R"({"size_kib":5})")), 507);
+    EXPECT_EQ(error(), "262 MiB are missing");
+    mediator_.reserve_answer = {};
+    RawClient client(loop_, path_);
+    client.send(post("/v1/reservations", "{}"));
+    ASSERT_TRUE(run_until(loop_, [&] { return mediator_.callers.size() == 2; }));
+    control_->answer(mediator_.callers[1].request, fail_with(ENOMEM, "not in time"));
+    EXPECT_TRUE(run_until(loop_, [&] { return client.status() == 507; }));
+    EXPECT_EQ(ask(post("/v1/reservations", "[1]")), 400);
+}
+
+TEST_F(ControlTest, TellsOfACallerThatHangsUp) {
+    RawClient client(loop_, path_);
+    client.send(post("/v1/reservations", "{}"));
+    ASSERT_TRUE(run_until(loop_, [&] { return !mediator_.callers.empty(); }));
+    client.hang_up();
+    ASSERT_TRUE(run_until(loop_, [&] { return !mediator_.gone.empty(); }));
+    EXPECT_EQ(mediator_.gone[0], mediator_.callers[0].request);
+}
+
+TEST_F(ControlTest, ReleasesAReservationByItsId) {
+    EXPECT_EQ(ask("DELETE /v1/reservations/12 HTTP/1.1\r\n\r\n"), 200);
+    EXPECT_EQ(mediator_.released, std::vector<std::uint64_t>{12});
+    mediator_.release_answer = fail_with(ENOENT, "there is none");
+    EXPECT_EQ(ask("DELETE /v1/reservations/13 HTTP/1.1\r\n\r\n"), 404);
+    EXPECT_EQ(error(), "there is none");
+    for (const char* id : {"", "x", "1x", "-1", "99999999999999999999"}) {
+        EXPECT_EQ(ask(std::string("DELETE /v1/reservations/") + id + " HTTP/1.1\r\n\r\n"), 404)
+            << id;
+    }
+    EXPECT_EQ(mediator_.released.size(), 2u);
+}
+
 TEST_F(ControlTest, RefusesOtherPathsAndMethods) {
     for (const char* path : {"/", "/v1", "/v1/", "/v1/status/", "/v2/status", "/v1/zones/web",
                              "/v1/zones/web/settings/x", "/v1//status", "/v1/%00status"}) {
@@ -125,6 +191,8 @@ TEST_F(ControlTest, RefusesOtherPathsAndMethods) {
     EXPECT_EQ(ask(post("/v1/events", "")), 405);
     EXPECT_EQ(ask(get("/v1/reload")), 405);
     EXPECT_EQ(ask(get("/v1/zones/web/settings")), 405);
+    EXPECT_EQ(ask(get("/v1/reservations")), 405);
+    EXPECT_EQ(ask(get("/v1/reservations/1")), 405);
     EXPECT_EQ(ask("DELETE /v1/zones/web/settings HTTP/1.1\r\n\r\n"), 405);
     EXPECT_EQ(mediator_.calls, 0);
 }

@@ -4,6 +4,8 @@
 #include "watcher/control/control.h"
 
 #include <cerrno>
+#include <charconv>
+#include <optional>
 #include <utility>
 
 #include "watcher/control/unix_socket.h"
@@ -41,6 +43,8 @@ int status_for(const Error& error) {
         case EBUSY:
         case EPERM:
             return 409;
+        case ENOMEM:
+            return 507;
         case 0:
         case EINVAL:
         case ERANGE:
@@ -50,6 +54,17 @@ int status_for(const Error& error) {
     }
 }
 
+HttpResponse refuse(const Error& error) {
+    return refuse(status_for(error), error.what);
+}
+
+std::optional<std::uint64_t> parse_id(const std::string& text) {
+    std::uint64_t id = 0;
+    const char* end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(text.data(), end, id);
+    return error == std::errc() && stopped == end ? std::optional(id) : std::nullopt;
+}
+
 class SocketControl final : public Control {
   public:
     SocketControl(std::unique_ptr<UnixSocket> socket, Mediator& mediator)
@@ -57,11 +72,12 @@ class SocketControl final : public Control {
 
     Expected<void> serve(Loop& loop) {
         auto server = HttpServer::serve(
-            loop, socket_->fd(), [this](const HttpRequest& request) { return answer(request); });
+            loop, socket_->fd(), [this](const HttpRequest& request) { return respond(request); });
         if (!server) {
             return tl::unexpected<Error>(server.error());
         }
         server_ = std::move(*server);
+        server_->on_gone([this](std::uint64_t request) { mediator_.caller_gone(request); });
         return {};
     }
 
@@ -71,17 +87,23 @@ class SocketControl final : public Control {
         }
     }
 
+    void answer(std::uint64_t request, const Expected<json>& result) override {
+        server_->answer(request, result ? reply(200, *result) : refuse(result.error()));
+    }
+
   private:
-    HttpResponse answer(const HttpRequest& request);
+    HttpResponse respond(const HttpRequest& request);
     HttpResponse set_zone(const std::string& zone, const std::string& body);
     HttpResponse reload();
+    HttpResponse reserve(const HttpRequest& request);
+    HttpResponse release(const std::string& reservation);
 
     std::unique_ptr<UnixSocket> socket_;
     Mediator& mediator_;
     std::unique_ptr<HttpServer> server_;
 };
 
-HttpResponse SocketControl::answer(const HttpRequest& request) {
+HttpResponse SocketControl::respond(const HttpRequest& request) {
     const auto& path = request.path;
     const auto is = [&](const char* name) {
         return path.size() == 2 && path[0] == "v1" && path[1] == name;
@@ -97,6 +119,12 @@ HttpResponse SocketControl::answer(const HttpRequest& request) {
     if (is("reload")) {
         return request.method == "POST" ? reload() : refuse_method(request, "POST");
     }
+    if (is("reservations")) {
+        return request.method == "POST" ? reserve(request) : refuse_method(request, "POST");
+    }
+    if (path.size() == 3 && path[0] == "v1" && path[1] == "reservations") {
+        return request.method == "DELETE" ? release(path[2]) : refuse_method(request, "DELETE");
+    }
     if (path.size() == 4 && path[0] == "v1" && path[1] == "zones" && path[3] == "settings") {
         return request.method == "POST" ? set_zone(path[2], request.body)
                                         : refuse_method(request, "POST");
@@ -111,7 +139,7 @@ HttpResponse SocketControl::set_zone(const std::string& zone, const std::string&
     }
     const auto result = mediator_.set_zone(zone, settings);
     if (!result) {
-        return refuse(status_for(result.error()), result.error().what);
+        return refuse(result.error());
     }
     return reply(200, *result);
 }
@@ -124,6 +152,29 @@ HttpResponse SocketControl::reload() {
         return refuse(code == 0 ? 422 : code == EBUSY ? 409 : 500, result.error().what);
     }
     return reply(200, json::object());
+}
+
+HttpResponse SocketControl::reserve(const HttpRequest& request) {
+    const json asked = json::parse(request.body, nullptr, false);
+    if (!asked.is_object()) {
+        return refuse(400, "the body must be a JSON object with size_kib or config");
+    }
+    const auto taken = mediator_.reserve(asked, {request.id, request.client_pid});
+    if (!taken) {
+        return refuse(taken.error());
+    }
+    HttpResponse response;
+    response.later = true;
+    return response;
+}
+
+HttpResponse SocketControl::release(const std::string& reservation) {
+    const auto id = parse_id(reservation);
+    if (!id) {
+        return refuse(404, "there is no such reservation: its id is a number");
+    }
+    const auto released = mediator_.release(*id);
+    return released ? reply(200, json::object()) : refuse(released.error());
 }
 
 }  // namespace

@@ -3,19 +3,21 @@
 // xenpackd owns one. It turns requests into calls of its Mediator and knows nothing else of the
 // daemon; it must not decide, and it must not touch Xen.
 //
-//   GET  /v1/status               the whole view, as written in xenpack-api(7)
-//   GET  /v1/events               decisions as they happen: one JSON object a line, chunked,
-//   open-ended POST /v1/zones/ZONE/settings
-//   {"floor_kib":N|null,"ceiling_kib":N|null,"weight":N|null,"pin_kib":N|null} POST /v1/reload
-//   reads the configuration again
+//   GET    /v1/status               the whole view, as written in xenpack-api(7)
+//   GET    /v1/events               decisions as they happen: an object a line, chunked, open-ended
+//   POST   /v1/zones/ZONE/settings  {"floor_kib":N|null,"ceiling_kib":..,"weight":..,"pin_kib":..}
+//   POST   /v1/reload               reads the configuration again
+//   POST   /v1/reservations         {"size_kib":N|"config":TEXT,...}: answered when granted
+//   DELETE /v1/reservations/ID      releases it
 //
 // ZONE is a domain's name or domid, percent-encoded. A member that is missing from the settings
 // stays as it is; null takes it back to what the configuration says, and a null pin ends the pin.
-// A failure is a 4xx or 5xx with {"error":"a sentence"}; the status follows Error::code. Settings:
-// ENOENT and ESRCH 404, EBUSY and EPERM 409, 0, EINVAL and ERANGE 400, others 500. Reload: 0, which
-// is a file refused for what it says, 422, EBUSY 409, others 500.
+// A failure is a 4xx or 5xx with {"error":"a sentence"}; the status follows Error::code: ENOENT and
+// ESRCH 404, EBUSY and EPERM 409, ENOMEM 507, 0, EINVAL and ERANGE 400, others 500. Reload: 0,
+// which is a file refused for what it says, 422, EBUSY 409, others 500.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -28,6 +30,12 @@ class Loop;
 
 class Control {
   public:
+    // Who waits for an answer that comes later.
+    struct Caller {
+        std::uint64_t request = 0;
+        int pid = 0;  // 0: not known
+    };
+
     class Mediator {
       public:
         virtual ~Mediator() = default;
@@ -37,6 +45,13 @@ class Control {
         [[nodiscard]] virtual Expected<nlohmann::json> set_zone(const std::string& zone,
                                                                 const nlohmann::json& settings) = 0;
         [[nodiscard]] virtual Expected<void> reload() = 0;
+        // Memory for a start. An error refuses it at once; else Control::answer() is called with
+        // `caller.request`, later and never inside this call.
+        [[nodiscard]] virtual Expected<void> reserve(const nlohmann::json& asked,
+                                                     const Caller& caller) = 0;
+        // That caller has hung up, and gets no answer.
+        virtual void caller_gone(std::uint64_t request) = 0;
+        [[nodiscard]] virtual Expected<void> release(std::uint64_t reservation) = 0;
     };
 
     // `mediator` must outlive the Control; it is called in the loop, never inside publish().
@@ -50,6 +65,9 @@ class Control {
     // Sends one event to every listener of /v1/events. A listener that does not read is cut off
     // once 1 MiB waits for it.
     virtual void publish(const nlohmann::json& event) = 0;
+
+    // The answer to a request that waits. Nothing happens where its caller has hung up.
+    virtual void answer(std::uint64_t request, const Expected<nlohmann::json>& result) = 0;
 };
 
 }  // namespace xenpack

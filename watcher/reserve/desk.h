@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Desk: where starts ask for memory. It keeps the book, on disk too, watches the owners' processes
+// and the deadlines, and remembers who waits for an answer. The watcher owns one and tells it at
+// each look what there is; it must not touch Xen, and it decides nothing that the book does not
+// say.
+//
+// Everything that may end a reservation ends in reservations_changed(): the watcher looks, and
+// tells the desk of the domains before anything is judged.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "watcher/loop/loop.h"
+#include "watcher/reserve/book.h"
+#include "watcher/reserve/process.h"
+
+namespace xenpack {
+
+class Desk {
+  public:
+    class Mediator {
+      public:
+        virtual ~Mediator() = default;
+        // Look soon, and call follow(), grant() and expire().
+        virtual void reservations_changed() = 0;
+        // A line for the journal.
+        virtual void reservation_said(const std::string& sentence) = 0;
+        // The answer to a request that waited: granted, or why not (error code ENOMEM).
+        virtual void reservation_answered(std::uint64_t caller, const Reservation& reservation,
+                                          const Expected<void>& granted) = 0;
+    };
+
+    // `mediator` must outlive it, and is never called inside the constructor.
+    Desk(Loop& loop, std::string path, Mediator& mediator);
+
+    // Takes over what was promised before a restart, and watches its owners again. A book that
+    // cannot be read is told to the journal, and the desk begins with an empty one.
+    void take_up();
+
+    // A request; `caller` names who waits for its answer. Where the same process asks again for the
+    // same domain, as after a restart of the daemon, it takes its old place. Fails with ENOMEM
+    // where it could not be served whatever zones gave, ESRCH where its owner has ended; else it is
+    // answered later, never inside this call.
+    [[nodiscard]] Expected<void> ask(Reservation asked, const StartSupply& supply,
+                                     std::uint64_t caller);
+    // Error code ENOENT: there is none.
+    [[nodiscard]] Expected<void> release(std::uint64_t id);
+    // Who waited has hung up: it is out of the queue.
+    void caller_gone(std::uint64_t caller);
+
+    // At each look, in this order: how far domains have come; what is free and promised to no one,
+    // held_kib() taken off; and what is too late, with what there would be to give.
+    void follow(const std::vector<StartedDomain>& domains);
+    void grant(std::uint64_t free_kib);
+    void expire(const StartSupply& supply);
+
+    [[nodiscard]] const Book& book() const { return book_; }
+
+  private:
+    using Process = std::pair<int, std::uint64_t>;
+
+    [[nodiscard]] const Reservation* of_domain(const std::string& uuid) const;
+    [[nodiscard]] bool join(const Reservation& asked, std::uint64_t caller);
+    void watch_owner(const Reservation& reservation);
+    void end(const std::vector<EndedReservation>& ended, const StartSupply* supply);
+    void answer(const Reservation& reservation, const Expected<void>& granted);
+    void keep();
+
+    Loop& loop_;
+    std::string path_;
+    Mediator& mediator_;
+    Book book_;
+    std::map<Process, std::unique_ptr<ProcessWatch>> owners_;
+    std::map<std::uint64_t, std::uint64_t> callers_;  // by reservation: who waits for its answer
+    std::unique_ptr<Loop::Timer> next_;
+    bool unsaved_ = false;
+    std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace xenpack
