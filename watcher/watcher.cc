@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +19,7 @@ namespace {
 constexpr std::int64_t kBusyMs = 1'000;
 constexpr std::int64_t kDom0EveryMs = 60'000;
 constexpr std::int64_t kCalmAfterShortageMs = 5'000;
+
 Decision about(const Zone& zone, DecisionKind kind, std::string reason) {
     return {kind,         zone.name,    zone.key.domid,   to_string(zone.key.uuid),
             std::nullopt, std::nullopt, std::move(reason)};
@@ -32,6 +34,9 @@ Watcher::Watcher(Rooms rooms, Config config, OverridesFile overrides,
       overrides_(std::move(overrides)),
       read_config_(std::move(reload)),
       failed_(std::move(failed)),
+      desk_(std::make_unique<Desk>(
+          rooms.loop,
+          std::filesystem::path(config_.socket_path).parent_path() / "reservations.json", *this)),
       next_look_(rooms.loop.make_timer([this] { look(); })) {}
 
 Watcher::~Watcher() = default;
@@ -56,6 +61,7 @@ Expected<void> Watcher::start() {
     if (auto learned = learn(); !learned) {
         return learned;
     }
+    desk_->take_up();
     look_soon();
     return {};
 }
@@ -90,6 +96,7 @@ void Watcher::look() {
         return;
     }
     host_fault_.clear();
+    follow_starts();
     std::vector<Zone*> zones;
     Ledger views;
     for (Zone* zone : zones_->all()) {
@@ -97,15 +104,19 @@ void Watcher::look() {
             excuse(*zone, host_.free_kib, config_.emergency_kib, now_ms);
             note_stuck(*zone, now_ms);
             zones.push_back(zone);
-            views.put(zones.size() - 1, view_of(*zone, now_ms));
+            ZoneView view = view_of(*zone, now_ms);
+            view.pending_kib = beyond_promise(*zone, view.pending_kib);
+            views.put(zones.size() - 1, view);
         }
     }
     HostView host = host_view(zones_->all());
     host.reserve_kib = reserve_kib_ = config_.reserve ? config_.reserve->of(host_.total_kib)
                                                       : learned_reserve_kib(views, host_.total_kib);
     host.promised_kib += keep_dom0(host, now_ms);
+    add_starts(host, views.pending_kib());
     const Plan decided = plan(host, views, now_ms);
     apply(decided, zones);
+    grant_starts(decided);
     for (Zone* zone : zones) {
         settle(*zone, now_ms);
     }
@@ -136,7 +147,8 @@ HostView Watcher::host_view(const std::vector<Zone*>& all) const {
         if (!zone->managed && zone->target_kib) {
             // What is claimed for it is not in free_kib any more.
             const std::uint64_t backed = zone->domain.current_kib + zone->domain.claimed_kib;
-            host.promised_kib += *zone->target_kib - std::min(*zone->target_kib, backed);
+            host.promised_kib +=
+                beyond_promise(*zone, *zone->target_kib - std::min(*zone->target_kib, backed));
         }
     }
     const auto& dom0 = zones_->dom0();
@@ -265,16 +277,17 @@ void Watcher::note_host(const Plan& decided, std::int64_t now_ms) {
     host_state_ = decided.state;
     if (decided.state == HostState::shortage) {
         if (!shortage_said_) {
-            publish(about_host(
-                DecisionKind::host,
-                fmt::format("zones wait for {} MiB more than the {} MiB that are free to give",
-                            decided.waiting_kib / 1024, decided.spendable_kib / 1024)));
+            publish(
+                about_host(DecisionKind::host,
+                           fmt::format("{} for {} MiB more than the {} MiB that are free to give",
+                                       decided.waiting.empty() ? "starts wait" : "zones wait",
+                                       decided.waiting_kib / 1024, decided.spendable_kib / 1024)));
         }
         shortage_said_ = true;
         shortage_ms_ = now_ms;
     } else if (shortage_said_ && now_ms - shortage_ms_ >= kCalmAfterShortageMs) {
         shortage_said_ = false;
-        publish(about_host(DecisionKind::host, "no zone waits for memory any more"));
+        publish(about_host(DecisionKind::host, "nobody waits for memory any more"));
     }
 }
 

@@ -17,6 +17,7 @@
 #include "watcher/control/control.h"
 #include "watcher/loop/loop.h"
 #include "watcher/publish/journal.h"
+#include "watcher/reserve/desk.h"
 #include "watcher/zones/overrides.h"
 #include "watcher/zones/zones.h"
 
@@ -24,7 +25,7 @@ namespace xenpack {
 
 class Store;
 
-class Watcher final : public Zones::Mediator, public Control::Mediator {
+class Watcher final : public Zones::Mediator, public Control::Mediator, public Desk::Mediator {
   public:
     struct Rooms {
         Loop& loop;
@@ -49,8 +50,18 @@ class Watcher final : public Zones::Mediator, public Control::Mediator {
     [[nodiscard]] Expected<nlohmann::json> set_zone(const std::string& zone,
                                                     const nlohmann::json& settings) override;
     [[nodiscard]] Expected<void> reload() override;
+    [[nodiscard]] Expected<void> reserve(const nlohmann::json& asked,
+                                         const Control::Caller& caller) override;
+    void caller_gone(std::uint64_t request) override;
+    [[nodiscard]] Expected<void> release(std::uint64_t reservation) override;
 
   private:
+    // Desk::Mediator
+    void reservations_changed() override { look_soon(); }
+    void reservation_said(const std::string& sentence) override;
+    void reservation_answered(std::uint64_t caller, const Reservation& reservation,
+                              const Expected<void>& granted) override;
+
     // Zones::Mediator
     void zones_changed() override { look_soon(); }
     void zone_found(const Zone& zone) override;
@@ -69,6 +80,15 @@ class Watcher final : public Zones::Mediator, public Control::Mediator {
     // Returns what it has promised to dom0 of the free memory.
     std::uint64_t keep_dom0(const HostView& host, std::int64_t now_ms);
     void note_host(const Plan& decided, std::int64_t now_ms);
+    // Starts: in watcher_reserve.cc, and in the order of a look.
+    void follow_starts();
+    // What is still to come to a domain, without what its reservation holds back for it already.
+    [[nodiscard]] std::uint64_t beyond_promise(const Zone& zone, std::uint64_t coming_kib) const;
+    // Adds what is promised to starts, and what they wait for. `pending_kib`: to come to zones.
+    void add_starts(HostView& host, std::uint64_t pending_kib) const;
+    void grant_starts(const Plan& decided);
+    [[nodiscard]] StartSupply supply() const;
+    [[nodiscard]] nlohmann::json reservations_json() const;
     void schedule(const Plan& plan, const std::vector<Zone*>& zones, std::int64_t now_ms);
     void publish(const Decision& decision);
     void on_host_event(const xenpack_event& event);
@@ -80,6 +100,7 @@ class Watcher final : public Zones::Mediator, public Control::Mediator {
     std::function<void()> failed_;
     std::unique_ptr<Toolstack> toolstack_;
     std::unique_ptr<Zones> zones_;
+    std::unique_ptr<Desk> desk_;
     std::unique_ptr<Loop::Timer> next_look_;
     Control* control_ = nullptr;
     bool look_is_due_ = false;

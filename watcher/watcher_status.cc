@@ -156,6 +156,8 @@ json Watcher::status() {
               {"scrub_kib", host_.scrub_kib},
               {"claimed_kib", host_.claimed_kib},
               {"reserve_kib", reserve_kib_},
+              {"start_reserve_kib", config_.start_reserve.of(host_.total_kib)},
+              {"promised_to_starts_kib", desk_->book().held_kib()},
               {"emergency_kib", config_.emergency_kib},
               {"spendable_kib", spendable_kib_},
               {"state", name_of(host_state_)},
@@ -165,7 +167,8 @@ json Watcher::status() {
              {{"current_kib", zones_->dom0().domain.current_kib},
               {"floor_kib", config_.dom0_floor_kib}}},
             {"zones", zones},
-            {"unmanaged", unmanaged}};
+            {"unmanaged", unmanaged},
+            {"reservations", reservations_json()}};
 }
 
 Expected<json> Watcher::set_zone(const std::string& name, const json& settings) {

@@ -362,7 +362,8 @@ TEST(Plan, KeepsItsPromisesOnAnyInput) {
             ASSERT_TRUE(z.may_shrink);
             ASSERT_GE(c.to_kib, std::min(z.floor_kib, z.ceiling_kib));
             if (c.why == ChangeWhy::reserve) {
-                const bool urgent = h.free_kib < h.reserve_kib / 2 + pending + h.promised_kib;
+                const bool urgent =
+                    h.free_kib < h.reserve_kib / 2 + pending + h.promised_kib + spent;
                 ASSERT_GE(c.to_kib, urgent ? z.quick_need_kib : z.slow_need_kib);
             }
             if (c.why == ChangeWhy::give || c.why == ChangeWhy::reserve) {

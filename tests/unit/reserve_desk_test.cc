@@ -248,7 +248,7 @@ TEST_F(DeskTest, ARestartForgetsNothing) {
     owner.end();
     ASSERT_TRUE(looks_again());
     look(100, {{"a", 50 * kMib, 0, std::nullopt, false}});
-    EXPECT_EQ(desk_->book().held_kib(), 50 * kMib)
+    EXPECT_EQ(desk_->book().held_kib("a"), 50 * kMib)
         << "a transfer, and one that has no owner to lose";
 }
 

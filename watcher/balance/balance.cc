@@ -358,7 +358,8 @@ Plan plan(const HostView& host, const Ledger& zones, std::int64_t now_ms) {
     const std::uint64_t pending_kib = host.promised_kib + zones.pending_kib();
     plan.spendable_kib = minus(host.free_kib, host.emergency_kib + pending_kib);
     const Spent spent = add_grows(host, zones, plan);
-    plan.waiting_kib += host.wanted_by_starts_kib;
+    // Running zones come first; what they have left may be enough for the starts.
+    plan.waiting_kib += minus(host.wanted_by_starts_kib, minus(plan.spendable_kib, spent.free_kib));
     const std::uint64_t leaving_kib = minus(zones.leaving_kib(), spent.leaving_kib);
 
     const std::uint64_t left_kib = minus(host.free_kib, pending_kib + spent.free_kib);

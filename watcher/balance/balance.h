@@ -35,7 +35,8 @@ struct HostView {
     std::uint64_t start_reserve_kib = 0;
     // To starts that asked, and to domains that are no zones here: their targets above current.
     std::uint64_t promised_kib = 0;
-    std::uint64_t wanted_by_starts_kib = 0;  // what waiting starts still lack
+    // What starts wait for, and what is promised to them and is free no more.
+    std::uint64_t wanted_by_starts_kib = 0;
 };
 
 enum class ChangeWhy {

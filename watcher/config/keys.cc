@@ -59,6 +59,16 @@ Expected<void> set_reserve(Config& config, ZoneConfig&, std::string_view value) 
     return kept;
 }
 
+Expected<void> set_start_reserve(Config& config, ZoneConfig&, std::string_view value) {
+    SizeOrPercent reserve;
+    const auto kept = value.ends_with('%') ? keep(reserve.percent, parse_percent(value, 0, 100))
+                                           : keep(reserve.kib, parse_size_kib(value));
+    if (kept) {
+        config.start_reserve = reserve;
+    }
+    return kept;
+}
+
 Expected<void> set_emergency(Config& config, ZoneConfig&, std::string_view value) {
     return keep(config.emergency_kib, parse_size_kib(value));
 }
@@ -118,6 +128,7 @@ Expected<void> set_headroom(Config&, ZoneConfig& zone, std::string_view value) {
 
 constexpr std::array kKeys = {
     ConfigKey{SectionKind::host, "reserve", set_reserve},
+    ConfigKey{SectionKind::host, "start-reserve", set_start_reserve},
     ConfigKey{SectionKind::host, "emergency", set_emergency},
     ConfigKey{SectionKind::host, "dom0-floor", set_dom0_floor},
     ConfigKey{SectionKind::daemon, "toolstack", set_toolstack},

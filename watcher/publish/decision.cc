@@ -54,6 +54,8 @@ std::string_view name_of(DecisionKind kind) {
             return "host";
         case DecisionKind::config:
             return "config";
+        case DecisionKind::start:
+            return "start";
     }
     return "";
 }

@@ -11,7 +11,7 @@
 
 namespace xenpack {
 
-enum class DecisionKind { grow, shrink, found, gone, fault, host, config };
+enum class DecisionKind { grow, shrink, found, gone, fault, host, config, start };
 
 struct Decision {
     DecisionKind kind = DecisionKind::host;

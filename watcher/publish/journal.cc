@@ -35,6 +35,8 @@ std::string_view message_id(DecisionKind kind) {
             return "06fd70f7c1d84fe1a8bb2ad816922306";
         case DecisionKind::config:
             return "1c7af153b949428d820650a0a46b3315";
+        case DecisionKind::start:
+            return "9644d5f931f44bdfad0bafa510d8a577";
     }
     return "";
 }
@@ -45,6 +47,7 @@ LogLevel level_of(DecisionKind kind) {
         case DecisionKind::shrink:
         case DecisionKind::found:
         case DecisionKind::gone:
+        case DecisionKind::start:
             return LogLevel::info;
         case DecisionKind::host:
         case DecisionKind::config:

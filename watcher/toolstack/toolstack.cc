@@ -163,4 +163,13 @@ Expected<void> Toolstack::set_limit(std::uint32_t domid, const Uuid& uuid,
     return checked(ops_->set_limit(ts_, domid, uuid.data(), limit_kib));
 }
 
+Expected<xenpack_start_cost> Toolstack::start_cost(const std::string& config_json) {
+    if (ops_->start_cost == nullptr) {
+        return fail_with(ENOSYS, "{} cannot tell what a start costs: name its size_kib instead",
+                         description());
+    }
+    xenpack_start_cost cost{};
+    return checked(ops_->start_cost(ts_, config_json.c_str(), &cost)).map([&] { return cost; });
+}
+
 }  // namespace xenpack

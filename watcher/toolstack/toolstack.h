@@ -70,6 +70,8 @@ class Toolstack {
     [[nodiscard]] Expected<void> set_target(std::uint32_t domid, const Uuid& uuid,
                                             std::uint64_t target_kib, std::uint64_t static_max_kib,
                                             bool keep_limit, xenpack_target_way way);
+    // ENOSYS: this host cannot tell.
+    [[nodiscard]] Expected<xenpack_start_cost> start_cost(const std::string& config_json);
     [[nodiscard]] Expected<void> set_limit(std::uint32_t domid, const Uuid& uuid,
                                            std::uint64_t limit_kib);
 

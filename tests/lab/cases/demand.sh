@@ -7,7 +7,7 @@
 . /lab/lab.sh
 . /lab/daemon.sh
 
-printf '[host]\nreserve = 160M\nemergency = 40M\n[zone]\nfloor = 160M\n' >/etc/xenpack/xenpack.conf
+printf '[host]\nreserve = 160M\nstart-reserve = 0M\nemergency = 40M\n[zone]\nfloor = 160M\n' >/etc/xenpack/xenpack.conf
 check "the daemon starts" daemon_start
 for zone in web db batch; do
     check "$zone is created" zone_create "$zone" memory=320 maxmem=768 xenpack.heartbeat=5

@@ -6,7 +6,7 @@
 . /lab/lab.sh
 . /lab/daemon.sh
 
-printf '[host]\nreserve = 160M\nemergency = 40M\n[zone]\nfloor = 128M\n' >/etc/xenpack/xenpack.conf
+printf '[host]\nreserve = 160M\nstart-reserve = 0M\nemergency = 40M\n[zone]\nfloor = 128M\n' >/etc/xenpack/xenpack.conf
 check "the daemon starts" daemon_start
 check "a good zone is created" zone_create good memory=256 maxmem=512 xenpack.heartbeat=5
 check "a bad zone is created" zone_create bad memory=256 maxmem=512 xenpack.heartbeat=5

@@ -15,7 +15,7 @@ unchanged_for() { # SECONDS DOMID: its target does not move while others would h
     target_is "$2" "$before"
 }
 
-printf '[host]\nreserve = 160M\nemergency = 40M\ndom0-floor = 640M\n[zone]\nfloor = 128M\n[zone plain]\nmanage = no\n' >/etc/xenpack/xenpack.conf
+printf '[host]\nreserve = 160M\nstart-reserve = 0M\nemergency = 40M\ndom0-floor = 640M\n[zone]\nfloor = 128M\n[zone plain]\nmanage = no\n' >/etc/xenpack/xenpack.conf
 
 # ---- The wrong hypervisor
 minor=$(</sys/hypervisor/version/minor)

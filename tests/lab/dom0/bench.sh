@@ -17,7 +17,7 @@ ticks() { awk '{ print $14 + $15 }' "/proc/$(daemon_pid)/stat"; }
 wakeups() { cat /proc/"$(daemon_pid)"/task/*/status | awk '/^voluntary_ctxt_switches/ { n += $2 } END { print n }'; }
 memory_kib() { awk -v name="$1:" '$1 == name { print $2 }' "/proc/$(daemon_pid)/status"; }
 
-printf '[host]\nreserve = 64M\nemergency = 16M\n' >/etc/xenpack/xenpack.conf
+printf '[host]\nreserve = 64M\nstart-reserve = 0M\nemergency = 16M\n' >/etc/xenpack/xenpack.conf
 check "the daemon starts" daemon_start --log-level warning
 for zone in z other; do
     check "$zone is created" zone_create $zone memory=256 maxmem=1024 xenpack.heartbeat=600

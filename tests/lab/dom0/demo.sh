@@ -57,7 +57,7 @@ turn() {
 }
 draw_until_ok() { draw_until "$1" '^work: ' >&4 && grep -q 'alloc ok' "$lab_state/answer"; }
 
-printf '[host]\nreserve = 160M\nemergency = 40M\n[zone]\nfloor = 160M\n' >/etc/xenpack/xenpack.conf
+printf '[host]\nreserve = 160M\nstart-reserve = 0M\nemergency = 40M\n[zone]\nfloor = 160M\n' >/etc/xenpack/xenpack.conf
 say "dom0 is up. Starting xenpackd, then three zones of 320 MiB that may grow to $ceiling MiB each."
 check "the daemon runs" daemon_start
 for zone in web db batch; do

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The watcher's part in reservations: what a request asks for, what the host could give, what
+// domains have taken of what was promised to them. Queue and promises are reserve/'s.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "watcher/loop/loop.h"
+#include "watcher/reserve/desk.h"
+#include "watcher/watcher.h"
+#include "watcher/zones/follow.h"
+
+namespace xenpack {
+namespace {
+
+using nlohmann::json;
+
+// How long a start may wait, and how long what it was promised is kept for it, where it does not
+// say.
+constexpr std::int64_t kWaitMs = 60'000;
+constexpr std::int64_t kDeadlineMs = 600'000;
+constexpr std::int64_t kMostMs = 7LL * 24 * 3600 * 1000;
+constexpr std::size_t kOwnerMostBytes = 200;
+
+std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
+    return a > b ? a - b : 0;
+}
+
+// One line of a journal, whatever it was.
+std::string one_line(std::string text) {
+    for (char& c : text) {
+        c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+    }
+    return text.substr(0, kOwnerMostBytes);
+}
+
+template <class T>
+Expected<T> number(const json& asked, const char* name, T otherwise, std::uint64_t most) {
+    const auto it = asked.find(name);
+    if (it == asked.end() || it->is_null()) {
+        return otherwise;
+    }
+    if (!it->is_number_unsigned() || it->get<std::uint64_t>() > most) {
+        return fail_with(EINVAL, "{} must be a whole number from 0 to {}", name, most);
+    }
+    return static_cast<T>(it->get<std::uint64_t>());
+}
+
+Expected<std::string> text(const json& asked, const char* name) {
+    const auto it = asked.find(name);
+    if (it == asked.end() || it->is_null()) {
+        return std::string();
+    }
+    if (!it->is_string()) {
+        return fail_with(EINVAL, "{} must be a string", name);
+    }
+    return it->get<std::string>();
+}
+
+// As to_string(Uuid) writes it; empty where it is none.
+std::string canonical_uuid(std::string_view given) {
+    std::string uuid;
+    for (const char c : given) {
+        const char lower = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+        const bool dash =
+            uuid.size() == 8 || uuid.size() == 13 || uuid.size() == 18 || uuid.size() == 23;
+        const bool digit = (lower >= '0' && lower <= '9') || (lower >= 'a' && lower <= 'f');
+        if (uuid.size() == 36 || (dash ? lower != '-' : !digit)) {
+            return {};
+        }
+        uuid += lower;
+    }
+    return uuid.size() == 36 ? uuid : std::string();
+}
+
+Expected<void> check_names(const json& asked) {
+    static constexpr std::array kKnown{"size_kib", "config",  "owner",      "uuid",
+                                       "pid",      "wait_ms", "deadline_ms"};
+    for (const auto& [name, value] : asked.items()) {
+        if (std::ranges::find(kKnown, name) == kKnown.end()) {
+            return fail_with(EINVAL, "a reservation has no member {}", one_line(name));
+        }
+    }
+    if (asked.contains("size_kib") == asked.contains("config")) {
+        return fail_with(EINVAL, "a reservation names either size_kib or config");
+    }
+    return {};
+}
+
+// Its size and domain, by the configuration of a domain to come.
+Expected<void> take_config(Toolstack& toolstack, const std::string& config, Reservation& r) {
+    const auto cost = toolstack.start_cost(config);
+    if (!cost) {
+        return tl::unexpected(cost.error());
+    }
+    r.size_kib = cost->memory_kib + cost->overhead_kib;
+    r.overhead_kib = cost->overhead_kib;
+    Uuid uuid{};
+    std::ranges::copy(cost->uuid, uuid.begin());
+    if (uuid != Uuid{}) {
+        r.uuid = to_string(uuid);
+    }
+    const json whole = json::parse(config, nullptr, false);
+    if (r.owner.empty() && whole.is_object()) {
+        const json name = whole.value("/c_info/name"_json_pointer, json());
+        r.owner = name.is_string() ? one_line(name.get<std::string>()) : "";
+    }
+    return {};
+}
+
+Expected<void> take_domain(const json& asked, Toolstack& toolstack, Reservation& r) {
+    const auto config = text(asked, "config");
+    const auto uuid = text(asked, "uuid");
+    const auto size_kib = number<std::uint64_t>(asked, "size_kib", 0, kMaxSizeKib);
+    if (!config || !uuid || !size_kib) {
+        return tl::unexpected(!config ? config.error() : !uuid ? uuid.error() : size_kib.error());
+    }
+    r.size_kib = *size_kib;
+    if (!config->empty()) {
+        if (auto taken = take_config(toolstack, *config, r); !taken) {
+            return taken;
+        }
+    }
+    if (r.size_kib == 0) {
+        return fail_with(EINVAL, "a reservation of nothing: size_kib must be above 0");
+    }
+    if (!uuid->empty()) {
+        r.uuid = canonical_uuid(*uuid);
+        if (r.uuid.empty()) {
+            return fail_with(EINVAL, "uuid must be as in 01234567-89ab-cdef-0123-456789abcdef");
+        }
+    }
+    return {};
+}
+
+Expected<Reservation> parse(const json& asked, const Control::Caller& caller,
+                            Toolstack& toolstack) {
+    if (auto names = check_names(asked); !names) {
+        return tl::unexpected(names.error());
+    }
+    const auto owner = text(asked, "owner");
+    const auto pid = number<int>(asked, "pid", caller.pid, std::numeric_limits<int>::max());
+    const auto wait_ms = number<std::int64_t>(asked, "wait_ms", kWaitMs, kMostMs);
+    if (!owner || !pid || !wait_ms) {
+        return tl::unexpected(!owner ? owner.error() : !pid ? pid.error() : wait_ms.error());
+    }
+    const auto deadline_ms =
+        number<std::int64_t>(asked, "deadline_ms", *wait_ms + kDeadlineMs, 2 * kMostMs);
+    if (!deadline_ms) {
+        return tl::unexpected(deadline_ms.error());
+    }
+    Reservation r;
+    r.owner = one_line(*owner);
+    r.pid = *pid;
+    r.wait_until_ms = Loop::now_ms() + *wait_ms;
+    r.deadline_ms = Loop::now_ms() + *deadline_ms;
+    if (auto taken = take_domain(asked, toolstack, r); !taken) {
+        return tl::unexpected(taken.error());
+    }
+    if (r.owner.empty()) {
+        r.owner = fmt::format("process {}", r.pid);
+    }
+    return r;
+}
+
+// All that zones could give in time: who is new, or under way, may be asked before long.
+std::uint64_t could_give_kib(const std::vector<ZoneView>& views) {
+    std::uint64_t sum_kib = 0;
+    for (ZoneView view : views) {
+        sum_kib += view.leaving_kib;
+        view.may_shrink = view.may_change;
+        sum_kib += slack_kib(view, Keep::must);
+    }
+    return sum_kib;
+}
+
+json reservation_json(const Reservation& r, std::int64_t now_ms) {
+    return {{"id", r.id},
+            {"owner", r.owner},
+            {"pid", r.pid == 0 ? json(nullptr) : json(r.pid)},
+            {"uuid", r.uuid.empty() ? json(nullptr) : json(r.uuid)},
+            {"size_kib", r.size_kib},
+            {"overhead_kib", r.overhead_kib},
+            {"state", name_of(r.state)},
+            {"held_kib", held_kib(r)},
+            {"deadline_in_ms", std::max<std::int64_t>(r.deadline_ms - now_ms, 0)}};
+}
+
+}  // namespace
+
+Expected<void> Watcher::reserve(const json& asked, const Control::Caller& caller) {
+    auto reservation = parse(asked, caller, *toolstack_);
+    if (!reservation) {
+        return tl::unexpected(reservation.error());
+    }
+    if (auto learned = learn(); !learned) {
+        return learned;
+    }
+    const bool known = std::ranges::any_of(desk_->book().entries(), [&](const Reservation& r) {
+        return r.uuid == reservation->uuid;
+    });
+    for (const Zone* zone : zones_->all()) {
+        if (!known && to_string(zone->key.uuid) == reservation->uuid) {
+            return fail_with(EBUSY, "{} has a domain already, with domid {} and that uuid",
+                             reservation->owner, zone->key.domid);
+        }
+    }
+    return desk_->ask(std::move(*reservation), supply(), caller.request);
+}
+
+Expected<void> Watcher::release(std::uint64_t reservation) {
+    return desk_->release(reservation);
+}
+
+void Watcher::caller_gone(std::uint64_t request) {
+    desk_->caller_gone(request);
+}
+
+void Watcher::reservation_said(const std::string& sentence) {
+    publish(about_host(DecisionKind::start, sentence));
+}
+
+void Watcher::reservation_answered(std::uint64_t caller, const Reservation& reservation,
+                                   const Expected<void>& granted) {
+    if (control_ == nullptr) {
+        return;
+    }
+    if (granted) {
+        control_->answer(caller, reservation_json(reservation, Loop::now_ms()));
+    } else {
+        control_->answer(caller, tl::unexpected(granted.error()));
+    }
+}
+
+json Watcher::reservations_json() const {
+    json list = json::array();
+    for (const Reservation& r : desk_->book().entries()) {
+        list.push_back(reservation_json(r, Loop::now_ms()));
+    }
+    return list;
+}
+
+// By the host as it was last read.
+StartSupply Watcher::supply() const {
+    const std::int64_t now_ms = Loop::now_ms();
+    const std::vector<Zone*> all = zones_->all();
+    HostView host = host_view(all);
+    std::vector<ZoneView> views;
+    std::uint64_t spoken_for_kib =
+        host.promised_kib + desk_->book().held_kib() + config_.emergency_kib;
+    for (const Zone* zone : all) {
+        if (zone->managed) {
+            views.push_back(view_of(*zone, now_ms));
+            spoken_for_kib += beyond_promise(*zone, views.back().pending_kib);
+        }
+    }
+    // What is promised beyond what is free has to be given before all else.
+    return {minus(host.free_kib, spoken_for_kib),
+            minus(could_give_kib(views), minus(spoken_for_kib, host.free_kib))};
+}
+
+void Watcher::follow_starts() {
+    std::vector<StartedDomain> domains;
+    for (const Zone* zone : zones_->all()) {
+        domains.push_back({to_string(zone->key.uuid), zone->domain.current_kib,
+                           zone->domain.claimed_kib, zone->target_kib,
+                           (zone->domain.flags & XENPACK_DOMAIN_NEVER_RAN) == 0});
+    }
+    desk_->follow(domains);
+}
+
+std::uint64_t Watcher::beyond_promise(const Zone& zone, std::uint64_t coming_kib) const {
+    const Book& book = desk_->book();
+    return book.entries().empty() ? coming_kib
+                                  : minus(coming_kib, book.held_kib(to_string(zone.key.uuid)));
+}
+
+void Watcher::add_starts(HostView& host, std::uint64_t pending_kib) const {
+    const Book& book = desk_->book();
+    host.promised_kib += book.held_kib();
+    host.start_reserve_kib = config_.start_reserve.of(host_.total_kib);
+    host.reserve_kib = std::max(host.reserve_kib, host.emergency_kib + host.start_reserve_kib);
+    // Where somebody else has taken what was promised, that has to be found again.
+    const std::uint64_t spoken_for_kib = host.emergency_kib + host.promised_kib + pending_kib;
+    host.wanted_by_starts_kib =
+        book.waiting_kib() + std::min(book.held_kib(), minus(spoken_for_kib, host.free_kib));
+}
+
+void Watcher::grant_starts(const Plan& decided) {
+    if (desk_->book().entries().empty()) {
+        return;
+    }
+    std::uint64_t granted_kib = 0;
+    for (const Change& change : decided.grow) {
+        granted_kib += change.to_kib - change.from_kib;
+    }
+    desk_->grant(minus(decided.spendable_kib, granted_kib));
+    desk_->expire(supply());
+}
+
+}  // namespace xenpack
