@@ -4,8 +4,10 @@
 
 #include <curl/curl.h>
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -19,6 +21,9 @@ namespace {
 using nlohmann::json;
 
 constexpr long kAnswerWithinMs = 30'000;
+constexpr long kForever = 0;  // as libcurl has it
+constexpr auto kBackWithin = std::chrono::seconds(30);
+constexpr int kTryAgainMs = 200;
 
 struct EasyDeleter {
     void operator()(CURL* easy) const noexcept { curl_easy_cleanup(easy); }
@@ -78,7 +83,9 @@ Failure refused(long status, const std::string& body) {
     const json answer = json::parse(body, nullptr, false);
     const bool has_sentence =
         answer.is_object() && answer.contains("error") && answer["error"].is_string();
-    return {status == 422 ? ExitStatus::bad_configuration : ExitStatus::failed,
+    return {status == 422   ? ExitStatus::bad_configuration
+            : status == 507 ? ExitStatus::not_now
+                            : ExitStatus::failed,
             has_sentence ? answer["error"].get<std::string>()
                          : fmt::format("xenpackd answered with HTTP status {}", status)};
 }
@@ -98,24 +105,29 @@ std::size_t on_body(char* data, std::size_t, std::size_t size, void* body) noexc
     }
 }
 
+struct Exchange {
+    CURLcode code;
+    Result<json> answer;
+};
+
 // Performs a request with a short answer.
-Result<json> exchange(CURL* easy, const std::string& socket_path) {
+Exchange exchange(CURL* easy, const std::string& socket_path, long within_ms) {
     std::string body;
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, kAnswerWithinMs);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, within_ms);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &on_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, &body);
     if (const CURLcode code = curl_easy_perform(easy); code != CURLE_OK) {
-        return tl::unexpected<Failure>(not_reached(easy, code, socket_path));
+        return {code, tl::unexpected<Failure>(not_reached(easy, code, socket_path))};
     }
     const long status = status_of(easy);
     if (status != 200) {
-        return tl::unexpected<Failure>(refused(status, body));
+        return {CURLE_OK, tl::unexpected<Failure>(refused(status, body))};
     }
     json answer = json::parse(body, nullptr, false);
     if (!answer.is_object()) {
-        return fail_as(ExitStatus::failed, "xenpackd's answer is not a JSON object");
+        return {CURLE_OK, fail_as(ExitStatus::failed, "xenpackd's answer is not a JSON object")};
     }
-    return answer;
+    return {CURLE_OK, std::move(answer)};
 }
 
 tl::unexpected<Failure> out_of_memory() {
@@ -163,25 +175,49 @@ std::size_t on_stream(char* data, std::size_t, std::size_t size, void* reader) n
     }
 }
 
-}  // namespace
-
-Result<json> Client::get(const std::string& path) const {
-    const Easy easy = make_easy(socket_path_, path);
-    return easy ? exchange(easy.get(), socket_path_) : out_of_memory();
-}
-
-Result<json> Client::post(const std::string& path, const json& body) const {
-    const Easy easy = make_easy(socket_path_, path);
+Exchange post_within(const std::string& socket_path, const std::string& path, const json& body,
+                     long within_ms) {
+    const Easy easy = make_easy(socket_path, path);
     const std::unique_ptr<curl_slist, ListDeleter> headers(
         curl_slist_append(nullptr, "Content-Type: application/json"));
     if (!easy || !headers) {
-        return out_of_memory();
+        return {CURLE_OUT_OF_MEMORY, out_of_memory()};
     }
     const std::string text = body.dump(-1, ' ', false, json::error_handler_t::replace);
     curl_easy_setopt(easy.get(), CURLOPT_HTTPHEADER, headers.get());
     curl_easy_setopt(easy.get(), CURLOPT_POSTFIELDSIZE, static_cast<long>(text.size()));
     curl_easy_setopt(easy.get(), CURLOPT_POSTFIELDS, text.c_str());
-    return exchange(easy.get(), socket_path_);
+    return exchange(easy.get(), socket_path, within_ms);
+}
+
+}  // namespace
+
+Result<json> Client::get(const std::string& path) const {
+    const Easy easy = make_easy(socket_path_, path);
+    return easy ? exchange(easy.get(), socket_path_, kAnswerWithinMs).answer : out_of_memory();
+}
+
+Result<json> Client::post(const std::string& path, const json& body) const {
+    return post_within(socket_path_, path, body, kAnswerWithinMs).answer;
+}
+
+Result<json> Client::post_and_wait(const std::string& path, const json& body) const {
+    using Clock = std::chrono::steady_clock;
+    std::optional<Clock::time_point> lost;
+    for (;;) {
+        Exchange exchanged = post_within(socket_path_, path, body, kForever);
+        const bool absent = exchanged.code == CURLE_COULDNT_CONNECT;
+        const bool cut_off =
+            exchanged.code == CURLE_GOT_NOTHING || exchanged.code == CURLE_RECV_ERROR ||
+            exchanged.code == CURLE_SEND_ERROR || exchanged.code == CURLE_PARTIAL_FILE;
+        // Not there from the beginning is an answer; gone since we asked may be a restart.
+        if (cut_off) {
+            lost = Clock::now();
+        } else if (!absent || !lost || Clock::now() - *lost > kBackWithin) {
+            return std::move(exchanged.answer);
+        }
+        poll(nullptr, 0, kTryAgainMs);
+    }
 }
 
 Failure Client::follow(const std::string& path, const TakeLine& take) const {

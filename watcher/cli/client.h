@@ -22,6 +22,11 @@ class Client {
     [[nodiscard]] Result<nlohmann::json> post(const std::string& path,
                                               const nlohmann::json& body) const;
 
+    // For an answer that comes when it comes: waits as long as the daemon holds it back. Where the
+    // daemon goes meanwhile, as when it is restarted, asks the new one, for 30 s.
+    [[nodiscard]] Result<nlohmann::json> post_and_wait(const std::string& path,
+                                                       const nlohmann::json& body) const;
+
     // Calls `take` with each line of an open-ended answer, without its end. Returns what `take`
     // failed with, or how the stream ended: it never ends well.
     using TakeLine = std::function<Result<void>(std::string_view line)>;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "watcher/cli/failure.h"
 
@@ -20,6 +21,8 @@ namespace xenpack {
 struct CommonOptions {
     std::string socket;  // of the daemon
     bool json = false;
+    std::vector<std::string>
+        after_dashes{};  // "--" and all behind it, for a command that passes on
 };
 
 class Command {
@@ -29,6 +32,9 @@ class Command {
     [[nodiscard]] virtual const char* summary() const = 0;
     [[nodiscard]] virtual const char* examples() const = 0;  // shown below its --help
     [[nodiscard]] virtual bool needs_daemon() const { return true; }
+    [[nodiscard]] virtual bool prints_json() const { return true; }
+    // What it does not know is another program's, "--" and all.
+    [[nodiscard]] virtual bool passes_on() const { return false; }
     virtual void add_options(CLI::App& app) = 0;
     // Called once, after the options have been parsed into the command.
     [[nodiscard]] virtual Result<void> run(const CommonOptions& common) = 0;
@@ -42,6 +48,7 @@ using MakeCommand = std::unique_ptr<Command> (*)();
 [[nodiscard]] std::unique_ptr<Command> make_status_command();
 [[nodiscard]] std::unique_ptr<Command> make_events_command();
 [[nodiscard]] std::unique_ptr<Command> make_set_command();
+[[nodiscard]] std::unique_ptr<Command> make_create_command();
 [[nodiscard]] std::unique_ptr<Command> make_reload_command();
 [[nodiscard]] std::unique_ptr<Command> make_check_config_command();
 

@@ -8,12 +8,13 @@
 
 namespace xenpack {
 
-// 69, 77 and 78 are those of sysexits.h.
+// 69, 75, 77 and 78 are those of sysexits.h.
 enum class ExitStatus {
     ok = 0,
     failed = 1,
     usage = 2,
     daemon_not_running = 69,
+    not_now = 75,  // no memory for a start
     not_permitted = 77,
     bad_configuration = 78,
 };

@@ -2,6 +2,7 @@
 // xenpack: the command line's main. Parses arguments, runs one command of the table, prints its
 // failure, and turns it into an exit status. What a command does is in its own file.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -29,12 +30,14 @@ Exit status:
   1   failed
   2   wrong usage
   69  xenpackd is not running
+  75  the memory for a start is not there
   77  not permitted
   78  the configuration is bad
 
 Examples:
   xenpack status --watch
   xenpack set web --floor 256M --ceiling 2G
+  xenpack create /etc/xen/web.cfg
   xenpack check-config && xenpack reload
 
 See xenpack(1), xenpack.conf(5), xenpackd(8).)";
@@ -55,7 +58,9 @@ std::vector<std::unique_ptr<Command>> add_commands(CLI::App& app, CommonOptions&
         CLI::App* sub = app.add_subcommand(command->name(), command->summary());
         sub->footer(command->examples());
         command->add_options(*sub);
-        sub->add_flag("--json", common.json, "Print JSON, with all amounts in KiB");
+        if (command->prints_json()) {
+            sub->add_flag("--json", common.json, "Print JSON, with all amounts in KiB");
+        }
         if (command->needs_daemon()) {
             sub->add_option("--socket", common.socket, "The daemon's socket; also $XENPACK_SOCKET")
                 ->type_name("PATH")
@@ -76,14 +81,28 @@ Result<void> run_chosen(const CLI::App& app, const CommonOptions& common,
     return fail_as(ExitStatus::usage, "no command given");
 }
 
+// Takes "--" and what is behind it away from a command that passes arguments on.
+std::vector<std::string> take_after_dashes(int& argc, char** argv,
+                                           const std::vector<std::unique_ptr<Command>>& commands) {
+    const bool passes_on =
+        argc > 1 && std::ranges::any_of(commands, [&](const auto& command) {
+            return command->passes_on() && argv[1] == std::string(command->name());
+        });
+    char** const end = argv + argc;
+    char** const dashes = passes_on ? std::find(argv, end, std::string_view("--")) : end;
+    argc = static_cast<int>(dashes - argv);
+    return {dashes, end};
+}
+
 int run(int argc, char** argv) {
     CLI::App app("Shows and steers how memory is shared among the zones of this Xen host.",
                  "xenpack");
     app.set_version_flag("--version", "xenpack " XENPACK_VERSION);
     app.require_subcommand(1);
     app.footer(kFooter);
-    CommonOptions common{default_socket(), false};
+    CommonOptions common{default_socket()};
     const auto commands = add_commands(app, common);
+    common.after_dashes = take_after_dashes(argc, argv, commands);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

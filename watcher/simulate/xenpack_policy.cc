@@ -71,7 +71,7 @@ class XenpackPolicy final : public Policy {
         if (usable_kib >= cost_kib) {
             return true;
         }
-        wanted_by_start_kib_ = cost_kib - usable_kib;
+        wanted_by_start_kib_ = cost_kib;
         look_is_due_ = true;
         return false;
     }

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Other programs, as the command line runs them. The command create uses it. It decides nothing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "watcher/cli/failure.h"
+
+namespace xenpack {
+
+struct ProgramOutput {
+    int status = 0;  // its exit status; 128 and the signal's number where one has ended it
+    std::string out;
+    std::string err;
+};
+
+// Runs it with nothing on its standard input, found along PATH, and waits for its end.
+[[nodiscard]] Result<ProgramOutput> run_program(const std::vector<std::string>& command);
+
+// Becomes it: same process, same standard input and output. Returns only where that failed.
+[[nodiscard]] Failure become_program(const std::vector<std::string>& command);
+
+}  // namespace xenpack
