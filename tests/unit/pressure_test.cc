@@ -163,7 +163,7 @@ TEST(QuickDemand, AZoneThatReadsNothingAgainAsksForNoMoreCacheThanItHas) {
     r.last.refaults += 40 * kMib / 4;
     r.says(250, 2000);
     r.last.total_kib = 400 * kMib;
-    r.says(250, 10'000);
+    r.says(250, 20'000);
     EXPECT_LE(demand(r).quick_kib, (400 + 16) * kMib);
 }
 

@@ -181,9 +181,7 @@ void WatchedHost::look() {
     view.emergency_kib = rules_.emergency_kib;
     view.start_reserve_kib = rules_.start_reserve_kib;
     view.promised_kib = promised_kib_;
-    const std::uint64_t taken_kib = rules_.emergency_kib + promised_kib_ + ledger_.pending_kib();
-    const std::uint64_t there_kib = view.free_kib - std::min(view.free_kib, taken_kib);
-    view.wanted_by_starts_kib = wanted_kib_ - std::min(wanted_kib_, there_kib);
+    view.wanted_by_starts_kib = wanted_kib_;
     last_plan_ = plan(view, ledger_, now_ms());
     if (on_plan) {
         on_plan(view, last_plan_);
