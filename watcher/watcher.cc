@@ -17,6 +17,9 @@ namespace {
 
 // A domain being saved tells no one when that is over.
 constexpr std::int64_t kBusyMs = 1'000;
+// How long a view is good for of which nothing is heard: need fades, and donors are known by it.
+constexpr std::int64_t kTightViewMs = 2'000;
+constexpr std::int64_t kCalmViewMs = 60'000;
 constexpr std::int64_t kDom0EveryMs = 60'000;
 constexpr std::int64_t kCalmAfterShortageMs = 5'000;
 
@@ -97,31 +100,62 @@ void Watcher::look() {
     }
     host_fault_.clear();
     follow_starts();
-    std::vector<Zone*> zones;
-    Ledger views;
+    refresh_views(now_ms);
+    HostView host = host_view(zones_->all());
+    host.reserve_kib = reserve_kib_ = config_.reserve
+                                          ? config_.reserve->of(host_.total_kib)
+                                          : learned_reserve_kib(ledger_, host_.total_kib);
+    host.promised_kib += keep_dom0(host, now_ms);
+    add_starts(host, ledger_.pending_kib());
+    const Plan decided = plan(host, ledger_, now_ms);
+    apply(decided);
+    grant_starts(decided);
+    note_host(decided, now_ms);
+    schedule(decided, now_ms);
+}
+
+// Takes those views anew that may have changed: of zones that something was heard of, that are on
+// the move, or whose time has come.
+void Watcher::refresh_views(std::int64_t now_ms) {
     for (Zone* zone : zones_->all()) {
-        if (zone->managed) {
-            excuse(*zone, host_.free_kib, config_.emergency_kib, now_ms);
-            note_stuck(*zone, now_ms);
-            zones.push_back(zone);
-            ZoneView view = view_of(*zone, now_ms);
-            view.pending_kib = beyond_promise(*zone, view.pending_kib);
-            views.put(zones.size() - 1, view);
+        if (!zone->managed) {
+            forget_view(*zone);
+        } else if (zone->changed || now_ms >= zone->view_until_ms) {
+            refresh_view(*zone, now_ms);
         }
     }
-    HostView host = host_view(zones_->all());
-    host.reserve_kib = reserve_kib_ = config_.reserve ? config_.reserve->of(host_.total_kib)
-                                                      : learned_reserve_kib(views, host_.total_kib);
-    host.promised_kib += keep_dom0(host, now_ms);
-    add_starts(host, views.pending_kib());
-    const Plan decided = plan(host, views, now_ms);
-    apply(decided, zones);
-    grant_starts(decided);
-    for (Zone* zone : zones) {
-        settle(*zone, now_ms);
+}
+
+void Watcher::refresh_view(Zone& zone, std::int64_t now_ms) {
+    if (!zone.slot) {
+        const auto unused = std::ranges::find(by_slot_, nullptr);
+        zone.slot = static_cast<Ledger::Slot>(unused - by_slot_.begin());
+        by_slot_.resize(std::max(by_slot_.size(), *zone.slot + 1));
+        by_slot_[*zone.slot] = &zone;
     }
-    note_host(decided, now_ms);
-    schedule(decided, zones, now_ms);
+    excuse(zone, host_.free_kib, config_.emergency_kib, now_ms);
+    note_stuck(zone, now_ms);
+    settle(zone, now_ms);
+    ZoneView view = view_of(zone, now_ms);
+    view.pending_kib = beyond_promise(zone, view.pending_kib);
+    ledger_.put(*zone.slot, view);
+    const auto next_ms = next_change_ms(zone, now_ms);
+    zone.wake_ms = next_ms.value_or(0);
+    zone.view_until_ms =
+        std::min(next_ms.value_or(now_ms + kCalmViewMs),
+                 now_ms + (host_state_ == HostState::plenty ? kCalmViewMs : kTightViewMs));
+    // One on the move is looked at each time.
+    zone.changed = direction_of(zone) != Direction::none;
+}
+
+void Watcher::forget_view(Zone& zone) {
+    if (zone.slot) {
+        ledger_.drop(*zone.slot);
+        by_slot_[*zone.slot] = nullptr;
+        std::erase(waiting_, *zone.slot);
+        zone.slot.reset();
+        zone.waiting = false;
+    }
 }
 
 Expected<void> Watcher::learn() {
@@ -158,21 +192,23 @@ HostView Watcher::host_view(const std::vector<Zone*>& all) const {
     return host;
 }
 
-void Watcher::apply(const Plan& decided, const std::vector<Zone*>& zones) {
+void Watcher::apply(const Plan& decided) {
     spendable_kib_ = decided.spendable_kib;
     for (const Change& change : decided.grow) {
-        apply_change(change, *zones[change.zone], DecisionKind::grow);
+        apply_change(change, *by_slot_[change.zone], DecisionKind::grow);
     }
     for (const Change& change : decided.shrink) {
-        apply_change(change, *zones[change.zone], DecisionKind::shrink);
-        zones[change.zone]->last_shrink_ms = Loop::now_ms();
+        Zone& zone = *by_slot_[change.zone];
+        apply_change(change, zone, DecisionKind::shrink);
+        zone.last_shrink_ms = Loop::now_ms();
     }
-    for (Zone* zone : zones) {
-        zone->waiting = false;
+    for (const Ledger::Slot slot : waiting_) {
+        by_slot_[slot]->waiting = false;
     }
     for (const Ledger::Slot slot : decided.waiting) {
-        zones[slot]->waiting = true;
+        by_slot_[slot]->waiting = true;
     }
+    waiting_ = decided.waiting;
 }
 
 void Watcher::apply_change(const Change& change, Zone& zone, DecisionKind kind) {
@@ -191,6 +227,7 @@ bool Watcher::set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit) 
     const auto set =
         toolstack_->set_target(zone.key.domid, zone.key.uuid, target_kib,
                                zone.static_max_kib.value_or(0), keep_limit, XENPACK_TARGET_SHORT);
+    zone.changed = true;
     if (set) {
         zone.target_kib = target_kib;
         zone.progress = advance(zone.progress, target_kib, zone.domain.current_kib, Loop::now_ms());
@@ -274,6 +311,12 @@ std::uint64_t Watcher::keep_dom0(const HostView& host, std::int64_t now_ms) {
 
 // Said when a shortage begins, and when none has been for a while: guests can make it come and go.
 void Watcher::note_host(const Plan& decided, std::int64_t now_ms) {
+    if (host_state_ == HostState::plenty && decided.state != HostState::plenty) {
+        // What was of no interest while there was plenty may have changed with time.
+        for (Zone* zone : zones_->all()) {
+            zone->changed = true;
+        }
+    }
     host_state_ = decided.state;
     if (decided.state == HostState::shortage) {
         if (!shortage_said_) {
@@ -292,23 +335,15 @@ void Watcher::note_host(const Plan& decided, std::int64_t now_ms) {
 }
 
 // The one timer: the plan's own wish, or the moment a zone's state changes by time alone.
-void Watcher::schedule(const Plan& decided, const std::vector<Zone*>& zones, std::int64_t now_ms) {
+void Watcher::schedule(const Plan& decided, std::int64_t now_ms) {
     std::optional<std::int64_t> next = decided.look_again_ms;
     const auto consider = [&](std::int64_t at_ms) {
         if (at_ms > now_ms && (!next || at_ms < *next)) {
             next = at_ms;
         }
     };
-    for (const Zone* zone : zones) {
-        if (zone->pressure.agent != Agent::none) {
-            consider(stale_at_ms(zone->pressure));
-            if (decided.state != HostState::plenty) {
-                consider(grace_ends_ms(*zone));
-            }
-        }
-        consider(zone->flooding_until_ms);
-        consider(zone->busy_until_ms);
-        consider(zone->progress.stuck_until_ms);
+    for (const Zone* zone : zones_->all()) {
+        consider(zone->wake_ms);
     }
     if (shortage_said_) {
         consider(shortage_ms_ + kCalmAfterShortageMs);
@@ -334,7 +369,8 @@ void Watcher::zone_found(const Zone& zone) {
     }
 }
 
-void Watcher::zone_gone(const Zone& zone) {
+void Watcher::zone_gone(Zone& zone) {
+    forget_view(zone);
     publish(about(zone, DecisionKind::gone, "its domain has gone"));
 }
 

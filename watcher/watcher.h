@@ -65,14 +65,17 @@ class Watcher final : public Zones::Mediator, public Control::Mediator, public D
     // Zones::Mediator
     void zones_changed() override { look_soon(); }
     void zone_found(const Zone& zone) override;
-    void zone_gone(const Zone& zone) override;
+    void zone_gone(Zone& zone) override;
     void zone_fault(Zone& zone, const std::string& sentence) override;
     [[nodiscard]] ZoneConfig config_for(const std::string& name) override;
 
     void look();
     [[nodiscard]] Expected<void> learn();
     [[nodiscard]] HostView host_view(const std::vector<Zone*>& all) const;
-    void apply(const Plan& plan, const std::vector<Zone*>& zones);
+    void refresh_views(std::int64_t now_ms);
+    void refresh_view(Zone& zone, std::int64_t now_ms);
+    void forget_view(Zone& zone);
+    void apply(const Plan& plan);
     void apply_change(const Change& change, Zone& zone, DecisionKind kind);
     [[nodiscard]] bool set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit);
     void settle(Zone& zone, std::int64_t now_ms);
@@ -89,7 +92,7 @@ class Watcher final : public Zones::Mediator, public Control::Mediator, public D
     void grant_starts(const Plan& decided);
     [[nodiscard]] StartSupply supply() const;
     [[nodiscard]] nlohmann::json reservations_json() const;
-    void schedule(const Plan& plan, const std::vector<Zone*>& zones, std::int64_t now_ms);
+    void schedule(const Plan& plan, std::int64_t now_ms);
     void publish(const Decision& decision);
     void on_host_event(const xenpack_event& event);
 
@@ -105,6 +108,9 @@ class Watcher final : public Zones::Mediator, public Control::Mediator, public D
     Control* control_ = nullptr;
     bool look_is_due_ = false;
     bool looking_ = false;
+    Ledger ledger_;
+    std::vector<Zone*> by_slot_;         // null: a slot that is free
+    std::vector<Ledger::Slot> waiting_;  // by the last plan
     HostState host_state_ = HostState::plenty;
     bool shortage_said_ = false;
     std::int64_t shortage_ms_ = 0;

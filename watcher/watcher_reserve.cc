@@ -197,9 +197,8 @@ Expected<void> Watcher::reserve(const json& asked, const Control::Caller& caller
     if (auto learned = learn(); !learned) {
         return learned;
     }
-    const bool known = std::ranges::any_of(desk_->book().entries(), [&](const Reservation& r) {
-        return r.uuid == reservation->uuid;
-    });
+    const bool known = std::ranges::any_of(
+        desk_->book().entries(), [&](const Reservation& r) { return r.uuid == reservation->uuid; });
     for (const Zone* zone : zones_->all()) {
         if (!known && to_string(zone->key.uuid) == reservation->uuid) {
             return fail_with(EBUSY, "{} has a domain already, with domid {} and that uuid",
@@ -261,6 +260,9 @@ StartSupply Watcher::supply() const {
 }
 
 void Watcher::follow_starts() {
+    if (desk_->book().entries().empty()) {
+        return;
+    }
     std::vector<StartedDomain> domains;
     for (const Zone* zone : zones_->all()) {
         domains.push_back({to_string(zone->key.uuid), zone->domain.current_kib,

@@ -191,6 +191,7 @@ Expected<json> Watcher::set_zone(const std::string& name, const json& settings) 
         return tl::unexpected(kept.error());
     }
     zone.overrides = *overrides;
+    zone.changed = true;
     Decision decision{DecisionKind::config,
                       zone.name,
                       zone.key.domid,

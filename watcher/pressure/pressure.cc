@@ -85,7 +85,7 @@ std::uint64_t heartbeat_ms_of(const Sample& sample) {
 }
 
 bool recently_stalled(const Pressure& p, std::int64_t now_ms) {
-    return p.stalled_ms >= 0 && now_ms - p.stalled_ms <= kStallMemoryMs;
+    return p.stalled_ms >= 0 && now_ms < stall_ends_ms(p);
 }
 
 std::uint64_t with_headroom(std::uint64_t used_kib, unsigned percent) {
@@ -202,6 +202,10 @@ Pressure observe(const Pressure& earlier, const Sample& sample, std::int64_t now
 std::int64_t stale_at_ms(const Pressure& pressure) {
     return pressure.last_ms + kMissedHeartbeats * static_cast<std::int64_t>(pressure.heartbeat_ms) +
            kHeartbeatGraceMs;
+}
+
+std::int64_t stall_ends_ms(const Pressure& pressure) {
+    return pressure.stalled_ms + kStallMemoryMs;
 }
 
 Demand demand_of(const Pressure& p, const DemandRule& rule, std::int64_t now_ms) {

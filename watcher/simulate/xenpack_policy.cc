@@ -18,7 +18,6 @@ namespace xenpack::simulate {
 namespace {
 
 constexpr std::uint64_t kMib = 1024;
-constexpr std::uint64_t kStartReservePercent = 1;
 
 class XenpackPolicy final : public Policy {
   public:
@@ -139,7 +138,7 @@ class XenpackPolicy final : public Policy {
         view.free_kib = host.free_kib();
         view.reserve_kib = learned_reserve_kib(views, host.config().total_kib);
         view.emergency_kib = config_.emergency_kib;
-        view.start_reserve_kib = host.config().total_kib / 100 * kStartReservePercent;
+        view.start_reserve_kib = config_.start_reserve.of(host.config().total_kib);
         view.wanted_by_starts_kib = wanted_by_start_kib_;
         const Plan decided = plan(view, views, now_ms);
         for (const Change& change : decided.grow) {

@@ -23,10 +23,6 @@ std::uint64_t apart(std::uint64_t a, std::uint64_t b) {
     return std::max(a, b) - std::min(a, b);
 }
 
-Direction direction_of(const Zone& zone) {
-    return zone.target_kib ? direction(zone.progress, zone.domain.current_kib) : Direction::none;
-}
-
 // A report and a domain at rest together tell what the domain holds beyond its kernel's memory.
 void measure_overhead(Zone& zone) {
     // The report must have been made at rest too, not on the way there.
@@ -105,6 +101,10 @@ void add_demand(const Zone& zone, std::int64_t now_ms, ZoneView& view) {
 
 }  // namespace
 
+Direction direction_of(const Zone& zone) {
+    return zone.target_kib ? direction(zone.progress, zone.domain.current_kib) : Direction::none;
+}
+
 void follow(Zone& zone, std::int64_t now_ms) {
     constexpr std::uint32_t kStill =
         XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_IS_SHUTDOWN | XENPACK_DOMAIN_NEVER_RAN;
@@ -173,6 +173,24 @@ std::optional<std::uint64_t> limit_at_rest_kib(const Zone& zone, std::int64_t no
 
 std::int64_t grace_ends_ms(const Zone& zone) {
     return zone.pressure.first_ms + kGraceMs;
+}
+
+std::optional<std::int64_t> next_change_ms(const Zone& zone, std::int64_t now_ms) {
+    std::optional<std::int64_t> next;
+    const auto consider = [&](std::int64_t at_ms) {
+        if (at_ms > now_ms && (!next || at_ms < *next)) {
+            next = at_ms;
+        }
+    };
+    if (zone.pressure.agent != Agent::none) {
+        consider(stale_at_ms(zone.pressure));
+        consider(grace_ends_ms(zone));
+        consider(stall_ends_ms(zone.pressure));
+    }
+    consider(zone.flooding_until_ms);
+    consider(zone.busy_until_ms);
+    consider(zone.progress.stuck_until_ms);
+    return next;
 }
 
 ZoneView view_of(const Zone& zone, std::int64_t now_ms) {

@@ -14,6 +14,8 @@ namespace xenpack {
 // Takes note of zone.domain as it was just read: progress, and at rest the overhead.
 void follow(Zone& zone, std::int64_t now_ms);
 
+[[nodiscard]] Direction direction_of(const Zone& zone);
+
 // Records one sample of its reporter.
 void take_sample(Zone& zone, const Sample& sample, std::int64_t now_ms);
 
@@ -33,6 +35,9 @@ void excuse(Zone& zone, std::uint64_t host_free_kib, std::uint64_t emergency_kib
 
 // When its grace as a newcomer is over: until then nothing is taken from it.
 [[nodiscard]] std::int64_t grace_ends_ms(const Zone& zone);
+
+// The next moment at which time alone changes its state or its demand, if nothing is heard.
+[[nodiscard]] std::optional<std::int64_t> next_change_ms(const Zone& zone, std::int64_t now_ms);
 
 [[nodiscard]] ZoneView view_of(const Zone& zone, std::int64_t now_ms);
 

@@ -90,6 +90,11 @@ struct Zone {
     std::int64_t busy_until_ms = 0;      // the toolstack said it is being saved or migrated
     bool waiting = false;
 
+    bool changed = true;              // since its view was last taken
+    std::int64_t view_until_ms = 0;   // when time alone changes its view
+    std::int64_t wake_ms = 0;         // when time alone changes its state; 0: never
+    std::optional<std::size_t> slot;  // in the watcher's ledger
+
     Progress progress;
     std::int64_t last_shrink_ms = 0;
     std::string reason;  // of the last decision about it

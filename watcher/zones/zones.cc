@@ -33,6 +33,13 @@ ZoneKey key_of(const xenpack_domain& domain) {
     return key;
 }
 
+// In anything that a decision may depend on.
+bool differ(const xenpack_domain& a, const xenpack_domain& b) {
+    return a.flags != b.flags || a.shutdown_reason != b.shutdown_reason ||
+           a.current_kib != b.current_kib || a.limit_kib != b.limit_kib ||
+           a.claimed_kib != b.claimed_kib;
+}
+
 // A value for a sentence: short, and nothing in it that a terminal would act on.
 std::string quoted(std::string_view untrusted_text) {
     std::string text = "\"";
@@ -87,6 +94,12 @@ struct Zones::Watched {
 
     [[nodiscard]] bool listening() const { return report_watch != nullptr; }
 
+    // Something of it is new: look.
+    void tell() {
+        zone.changed = true;
+        owner.mediator_.zones_changed();
+    }
+
     void on_name() {
         const auto name = owner.store_.read(path("name"));
         if (name && *name && **name != zone.name) {
@@ -94,7 +107,7 @@ struct Zones::Watched {
             if (classified) {
                 owner.classify(*this);
             }
-            owner.mediator_.zones_changed();
+            tell();
         }
     }
 
@@ -105,7 +118,7 @@ struct Zones::Watched {
         const auto fresh = kib_or_nothing(owner.store_.read(path(below)));
         if (fresh != value) {
             value = fresh;
-            owner.mediator_.zones_changed();
+            tell();
         }
     }
 
@@ -132,7 +145,7 @@ struct Zones::Watched {
             zone, fmt::format("writes its report more than {} times a second; not listened to for "
                               "{} s and left at its size",
                               kReportsPerS, penalty_ms / 1000));
-        owner.mediator_.zones_changed();
+        tell();
         return false;
     }
 
@@ -221,7 +234,7 @@ struct Zones::Watched {
         } else {
             take_sample(zone, *sample, Loop::now_ms());
         }
-        owner.mediator_.zones_changed();
+        tell();
     }
 
     Zones& owner;
@@ -253,10 +266,15 @@ Expected<void> Zones::listen() {
 }
 
 void Zones::sync(const std::vector<xenpack_domain>& domains) {
+    // Both are in ascending order.
+    auto listed = domains.begin();
     for (auto it = zones_.begin(); it != zones_.end();) {
-        const bool there = std::ranges::any_of(domains, [&](const xenpack_domain& d) {
-            return (d.flags & XENPACK_DOMAIN_IS_DYING) == 0 && key_of(d) == it->first;
-        });
+        while (listed != domains.end() && listed->domid < it->first.domid) {
+            ++listed;
+        }
+        const bool there = listed != domains.end() &&
+                           (listed->flags & XENPACK_DOMAIN_IS_DYING) == 0 &&
+                           key_of(*listed) == it->first;
         if (there) {
             ++it;
             continue;
@@ -286,6 +304,7 @@ void Zones::add(const xenpack_domain& domain) {
         // Before it is known to be ours: nothing but its first report tells that it runs.
         watched->listen();
     }
+    watched->zone.changed = watched->zone.changed || differ(watched->zone.domain, domain);
     watched->zone.domain = domain;
     // Its record is complete once it runs; before that it is being built.
     if (!watched->classified && (domain.flags & XENPACK_DOMAIN_NEVER_RAN) == 0) {
@@ -300,6 +319,7 @@ void Zones::add(const xenpack_domain& domain) {
 
 void Zones::classify(Watched& watched) {
     Zone& zone = watched.zone;
+    zone.changed = true;
     if (!zone.created_with) {
         const auto created = toolstack_.domain_config(zone.key.domid, zone.key.uuid);
         if (created) {

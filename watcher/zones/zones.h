@@ -35,7 +35,7 @@ class Zones {
         virtual void zones_changed() = 0;
         // For the journal: a zone appeared, went, or has or has lost a fault. A sentence.
         virtual void zone_found(const Zone& zone) = 0;
-        virtual void zone_gone(const Zone& zone) = 0;
+        virtual void zone_gone(Zone& zone) = 0;
         virtual void zone_fault(Zone& zone, const std::string& sentence) = 0;
         [[nodiscard]] virtual ZoneConfig config_for(const std::string& name) = 0;
     };
