@@ -102,7 +102,8 @@ sim_plugin_src := $(addprefix plugin/sim/,keys.cc scenario.cc sections.cc start_
 sim_src := $(filter-out $(sim_plugin_src),$(wildcard plugin/sim/*.cc))
 sim_needs_src := watcher/guest/reporting.cc watcher/pressure/report.cc watcher/config/size.cc
 rooms_src := $(filter-out $(program_mains) watcher/cli/% watcher/guest/%, \
-    $(wildcard watcher/*.cc watcher/*/*.cc)) $(sim_src) watcher/guest/reporting.cc
+    $(wildcard watcher/*.cc watcher/*/*.cc)) $(sim_src) watcher/guest/reporting.cc \
+    watcher/guest/proc_text.cc
 cli_src := $(wildcard watcher/cli/*.cc)
 guest_src := $(wildcard watcher/guest/*.cc) watcher/pressure/report.cc
 plugin_src := $(wildcard plugin/libxl/*.cc)

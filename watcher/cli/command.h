@@ -51,5 +51,6 @@ using MakeCommand = std::unique_ptr<Command> (*)();
 [[nodiscard]] std::unique_ptr<Command> make_create_command();
 [[nodiscard]] std::unique_ptr<Command> make_reload_command();
 [[nodiscard]] std::unique_ptr<Command> make_check_config_command();
+[[nodiscard]] std::unique_ptr<Command> make_record_command();
 
 }  // namespace xenpack

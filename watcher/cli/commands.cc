@@ -9,9 +9,9 @@ namespace xenpack {
 
 namespace {
 
-constexpr std::array<MakeCommand, 6> kCommands = {
-    make_status_command, make_events_command, make_set_command,
-    make_create_command, make_reload_command, make_check_config_command,
+constexpr std::array<MakeCommand, 7> kCommands = {
+    make_status_command, make_events_command,       make_set_command,    make_create_command,
+    make_reload_command, make_check_config_command, make_record_command,
 };
 
 }  // namespace
