@@ -295,6 +295,7 @@ std::uint64_t Watcher::keep_dom0(const HostView& host, std::int64_t now_ms) {
                                                        std::numeric_limits<std::uint64_t>::max(),
                                                        false, XENPACK_TARGET_LIBXL);
                set) {
+        dom0_told_kib_ = config_.dom0_floor_kib;
         decision.reason = "dom0 was told to go under its floor";
         promised_kib = missing;
         raised = true;

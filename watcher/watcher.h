@@ -67,6 +67,8 @@ class Watcher final : public Zones::Mediator, public Control::Mediator, public D
     void zone_found(const Zone& zone) override;
     void zone_gone(Zone& zone) override;
     void zone_fault(Zone& zone, const std::string& sentence) override;
+    void target_was_changed(Zone& zone, std::uint64_t from_kib, std::uint64_t to_kib) override;
+    void dom0_was_changed(std::uint64_t from_kib, std::uint64_t to_kib);
     [[nodiscard]] ZoneConfig config_for(const std::string& name) override;
 
     void look();
@@ -119,6 +121,9 @@ class Watcher final : public Zones::Mediator, public Control::Mediator, public D
     std::uint64_t reserve_kib_ = 0;
     std::int64_t dom0_tried_ms_ = 0;
     std::string dom0_reason_;
+    std::uint64_t dom0_told_kib_ = 0;  // 0: never
+    std::int64_t dom0_hands_until_ms_ = 0;
+    std::string dom0_hands_fault_;
     std::string host_fault_;
 };
 

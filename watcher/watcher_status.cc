@@ -138,8 +138,13 @@ json Watcher::status() {
     std::vector<std::string> host_faults;
     if (const auto learned = learn(); !learned) {
         host_faults.push_back(learned.error().what);
+    } else {
+        follow_starts();
     }
     const std::int64_t now_ms = Loop::now_ms();
+    if (now_ms < dom0_hands_until_ms_) {
+        host_faults.push_back(dom0_hands_fault_);
+    }
     json zones = json::array();
     json unmanaged = json::array();
     for (const Zone* zone : zones_->all()) {

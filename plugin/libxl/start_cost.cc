@@ -26,7 +26,7 @@ bool is_buildable(const libxl_domain_config& config) noexcept {
     const libxl_domain_type type = config.c_info.type;
     return (type == LIBXL_DOMAIN_TYPE_PV || type == LIBXL_DOMAIN_TYPE_HVM ||
             type == LIBXL_DOMAIN_TYPE_PVH) &&
-           config.b_info.type == type && config.b_info.max_vcpus > 0 &&
+           config.b_info.type == type && config.b_info.max_vcpus >= 0 &&
            config.b_info.max_memkb != LIBXL_MEMKB_DEFAULT && config.b_info.max_memkb > 0;
 }
 
@@ -42,7 +42,7 @@ Expected<xenpack_start_cost> start_cost(XlContext& xl, const char* config_json) 
     if (!is_buildable(parsed.get())) {
         return fail_with(EINVAL,
                          "the configuration is of no domain that libxl could build: it names no "
-                         "type, no vcpus or no memory");
+                         "type or no memory");
     }
     std::uint64_t need_kib = 0;
     if (const int rc = libxl_domain_need_memory(xl.get(), &parsed.get(), kNoDomain, &need_kib);

@@ -234,6 +234,8 @@ int libxl_domain_need_memory(libxl_ctx* ctx, libxl_domain_config* d_config,
         return xen.fail_need;
     if (b->target_memkb == LIBXL_MEMKB_DEFAULT)
         b->target_memkb = b->max_memkb;
+    if (!b->max_vcpus)
+        b->max_vcpus = 1;
     b->shadow_memkb = xen.paging_kib;
     b->iommu_memkb = xen.iommu_kib;
     b->stubdomain_memkb = xen.stubdomain_kib;

@@ -57,6 +57,16 @@ static void each_part_counts(void** state) {
     assert_in_range(cost(*state).overhead_kib, before + 1300 + 37, before + 1300 + 64);
 }
 
+/* xl leaves it open where the file has no vcpus=. */
+static void without_vcpus_there_is_one(void** state) {
+    uint64_t one;
+
+    xen.record_vcpus = 1;
+    one = cost(*state).overhead_kib;
+    xen.record_vcpus = 0;
+    assert_int_equal(cost(*state).overhead_kib, one);
+}
+
 static void a_device_model_in_a_domain_of_its_own_counts_too(void** state) {
     uint64_t before;
 
@@ -89,7 +99,7 @@ static void what_libxl_cannot_build_never_reaches_it(void** state) {
     xen.record_type = LIBXL_DOMAIN_TYPE_INVALID;
     assert_int_equal(ask(*state, &c), -EINVAL);
     xen.record_type = LIBXL_DOMAIN_TYPE_PVH;
-    xen.record_vcpus = 0;
+    xen.record_vcpus = -1;
     assert_int_equal(ask(*state, &c), -EINVAL);
     xen.record_vcpus = 1;
     xen.record_max_kib = LIBXL_MEMKB_DEFAULT;
@@ -111,6 +121,7 @@ int main(void) {
         COST_TEST(without_a_start_size_the_ceiling_is_taken),
         COST_TEST(it_is_what_xen_was_seen_to_take_or_a_little_more),
         COST_TEST(each_part_counts),
+        COST_TEST(without_vcpus_there_is_one),
         COST_TEST(a_device_model_in_a_domain_of_its_own_counts_too),
         COST_TEST(a_pv_domain_has_no_paging_pool),
         COST_TEST(what_is_no_configuration_is_refused),

@@ -96,6 +96,20 @@ std::string all_faults(const json& status, const Screen& screen) {
     return lines.empty() ? lines : "\nfaults:\n" + lines;
 }
 
+std::string reservations(const json& status) {
+    std::string lines;
+    for (const json& r : member(status, "reservations")) {
+        const std::string process = member(r, "pid").is_null()
+                                        ? std::string()
+                                        : fmt::format(" (process {})", number_of(member(r, "pid")));
+        lines += fmt::format("  {}{}  {}  {}, {} kept free for it, ends in {}\n",
+                             text_of(member(r, "owner")), process, size_of(member(r, "size_kib")),
+                             text_of(member(r, "state")), size_of(member(r, "held_kib")),
+                             age_of(member(r, "deadline_in_ms")));
+    }
+    return lines.empty() ? lines : "\nreservations:\n" + lines;
+}
+
 std::string unmanaged(const json& status) {
     std::string lines;
     for (const json& domain : member(status, "unmanaged")) {
@@ -144,7 +158,7 @@ std::string render_status(const json& status, const Screen& screen) {
                         "with manage = yes in xenpack.conf\n"
                       : render_zones(zones, screen);
     return host_lines(status, screen) + "\n" + table + all_faults(status, screen) +
-           unmanaged(status);
+           reservations(status) + unmanaged(status);
 }
 
 }  // namespace xenpack

@@ -160,6 +160,9 @@ std::vector<std::string> faults(const Zone& zone, std::int64_t now_ms) {
         list.push_back(fmt::format("its kernel does not use {} MiB that it was given",
                                    zone.unused_kib / 1024));
     }
+    if (zone.other_hands.balancer(now_ms)) {
+        list.emplace_back("something else keeps changing its target: another balancer");
+    }
     if (zone.progress.stuck(now_ms)) {
         list.push_back(
             fmt::format("does not {} as told; left alone for another {} s",

@@ -14,6 +14,7 @@
 #include "watcher/pressure/pressure.h"
 #include "watcher/toolstack/toolstack.h"
 #include "watcher/zones/flood.h"
+#include "watcher/zones/other_hands.h"
 
 namespace xenpack {
 
@@ -89,6 +90,7 @@ struct Zone {
     std::int64_t runs_since_ms = 0;      // seen to run; 0: not yet
     std::int64_t busy_until_ms = 0;      // the toolstack said it is being saved or migrated
     bool waiting = false;
+    OtherHands other_hands;
 
     bool changed = true;              // since its view was last taken
     std::int64_t view_until_ms = 0;   // when time alone changes its view

@@ -111,7 +111,13 @@ struct Zones::Watched {
         }
     }
 
-    void on_target() { update(zone.target_kib, "memory/target"); }
+    void on_target() {
+        const auto before = zone.target_kib;
+        update(zone.target_kib, "memory/target");
+        if (before && zone.target_kib && *before != *zone.target_kib) {
+            owner.mediator_.target_was_changed(zone, *before, *zone.target_kib);
+        }
+    }
     void on_static_max() { update(zone.static_max_kib, "memory/static-max"); }
 
     void update(std::optional<std::uint64_t>& value, std::string_view below) {

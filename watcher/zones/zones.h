@@ -37,6 +37,10 @@ class Zones {
         virtual void zone_found(const Zone& zone) = 0;
         virtual void zone_gone(Zone& zone) = 0;
         virtual void zone_fault(Zone& zone, const std::string& sentence) = 0;
+        // memory/target is not what it was, and not by us: the watcher records what it sets. Also
+        // for dom0.
+        virtual void target_was_changed(Zone& zone, std::uint64_t from_kib,
+                                        std::uint64_t to_kib) = 0;
         [[nodiscard]] virtual ZoneConfig config_for(const std::string& name) = 0;
     };
 

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# shellcheck shell=bash disable=SC1091,SC2020,SC2154
+# lab: memory=2304 dom0=700M store=both timeout=420
+# Ten zones are started at once on a nearly full host, others have to give memory first: all run, and
+# nothing that was promised is used twice. What cannot be served is refused with what is missing, and
+# neither a killed daemon nor a killed client leaves a promise behind or loses one.
+. /lab/lab.sh
+. /lab/daemon.sh
+
+plugin=/usr/lib/xenpack/xenpack-libxl.so
+[[ -e $plugin ]] || plugin=$(echo /usr/lib/*/xenpack/xenpack-libxl.so)
+printf '[host]\nreserve = 32M\nstart-reserve = 0M\nemergency = 40M\n[zone]\nfloor = 96M\n' >/etc/xenpack/xenpack.conf
+head -c 1 /dev/random >/dev/null # xl makes uuids, slowly where the kernel has no random numbers yet
+
+host_kib() { plugin_probe "$plugin" host | value_of "$1"; }
+
+# The object of that owner's reservation, on one line; and one of its fields.
+reservation() {
+    xenpack status --json | tr -d '\n' | tr '{}' '\n\n' | grep "\"owner\": *\"$1\"" || { xenpack status && return 1; }
+}
+reservation_field() { reservation "$1" | sed -n "s/.*\"$2\": *\"\{0,1\}\([^\",]*\).*/\1/p"; }
+reserved_as() { reservation "$1" | grep -q "\"state\": *\"$2\""; }
+not_reserved() { ! reservation "$1" >/dev/null; }
+
+# ---- What a start costs, beside what Xen then lacks. (The donors boot meanwhile: that costs Xen nothing.)
+for zone in donor1 donor2; do
+    check "$zone is created" zone_create "$zone" memory=620 maxmem=700 xenpack.heartbeat=5
+done
+settled() { # all freed pages are scrubbed
+    is "$(host_kib scrub_kib)" -eq 0
+}
+cost_is_exact() { # MEMORY MAXMEM VCPUS
+    local before lost predicted
+    before=$(host_kib free_kib)
+    zone_create shape memory="$1" maxmem="$2" vcpus="$3" -p || return 1
+    lost=$((before - $(host_kib free_kib)))
+    xl create -q --dryrun "$lab_state/shape.cfg" >"$lab_state/shape.json" 2>/dev/null
+    predicted=$(plugin_probe "$plugin" cost <"$lab_state/shape.json" | value_of whole_kib)
+    printf '%s' "$predicted KiB predicted, $lost KiB lost" >"$lab_state/shape.note"
+    xl destroy shape
+    eventually 10 settled && is "$predicted" -ge "$lost" && is "$predicted" -le $((lost + 2048))
+}
+for shape in "128 128 1" "128 1024 2" "200 400 4"; do
+    # shellcheck disable=SC2086 # three arguments
+    check "the cost of memory, maxmem and vcpus of $shape is predicted to 2 MiB and never too low" cost_is_exact $shape
+    note "$shape: $(<"$lab_state/shape.note")"
+done
+
+# ---- Ten at once
+for zone in donor1 donor2; do check "$zone is up" zone_up "$zone"; done
+check "the daemon starts" daemon_start
+for zone in donor1 donor2; do
+    check "$zone reports" eventually 30 state_is "$zone" "steady shrinking growing"
+done
+starts=(s0 s1 s2 s3 s4 s5 s6 s7 s8 s9)
+for zone in "${starts[@]}"; do
+    printf '%s\n' 'type = "pvh"' "name = \"$zone\"" 'kernel = "/lab/guest/vmlinux"' 'memory = 112' 'maxmem = 128' \
+        "ramdisk = \"$lab_state/guest.cpio\"" 'tsc_mode = "native"' \
+        'extra = "console=hvc0 quiet loglevel=4 mitigations=off init_on_alloc=0 cryptomgr.notests audit=0 lsm= pci=noearly xenpack.guest=off"' \
+        >"$lab_state/$zone.cfg"
+    zone_skip "$zone"
+done
+note "free in Xen: $(xen_free_mib) MiB, for ten starts of 112 MiB and more"
+check "there is not enough free for all" is "$(xen_free_mib)" -lt 900
+
+# Twice in a row: between its look at the domains and its look at what is free, Xen goes on.
+over_promised() {
+    xenpack status --json >"$lab_state/monitor.json" || return 1
+    local free promised
+    free=$(sed -n 's/.*"free_kib": *\([0-9]*\).*/\1/p' "$lab_state/monitor.json")
+    promised=$(sed -n 's/.*"promised_to_starts_kib": *\([0-9]*\).*/\1/p' "$lab_state/monitor.json")
+    printf '%s %s\n' "$free" "$promised" >>"$lab_state/monitor.log"
+    ((free + 4096 < promised))
+}
+monitor() {
+    while [[ ! -e $lab_state/monitor.stop ]]; do
+        over_promised && over_promised && tail -n 1 "$lab_state/monitor.log" >>"$lab_state/monitor.bad"
+        sleep 0.3
+    done
+}
+monitor &
+monitor_pid=$!
+start=$(now_ms)
+declare -A pids
+for zone in "${starts[@]}"; do
+    xenpack create --wait 5m -q "$lab_state/$zone.cfg" >"$lab_state/$zone.out" 2>&1 </dev/null &
+    pids[$zone]=$!
+done
+created() { is "$status" -eq 0 || { cat "$lab_state/$1.out" && return 1; }; }
+for zone in "${starts[@]}"; do
+    status=0
+    wait "${pids[$zone]}" || status=$?
+    check "$zone is started" created "$zone"
+done
+note "ten starts in $(seconds_since "$start") s; free in Xen now: $(xen_free_mib) MiB"
+: >"$lab_state/monitor.stop"
+wait "$monitor_pid"
+note "$(wc -l <"$lab_state/monitor.log") looks at what is free and what is promised, most promised at once: $(sort -n -k 2 "$lab_state/monitor.log" | tail -n 1 | cut -d ' ' -f 2) KiB"
+check "promises were seen" is "$(sort -n -k 2 "$lab_state/monitor.log" | tail -n 1 | cut -d ' ' -f 2)" -gt 100000
+check "never was more promised than was free" test ! -e "$lab_state/monitor.bad"
+check "others had to give" daemon_said 'a start waits for'
+check "some had to wait" daemon_said 'starts wait for'
+check "nothing is promised any more" eventually 20 not_reserved '.*'
+for zone in "${starts[@]}"; do check "$zone runs" zone_up "$zone"; done
+
+# ---- What cannot be served
+sed 's/^memory = .*/memory = 3000/; s/^maxmem = .*/maxmem = 3000/; s/"s0"/"vast"/' "$lab_state/s0.cfg" >"$lab_state/vast.cfg"
+refused() {
+    local said status=0
+    said=$(xenpack create "$lab_state/vast.cfg" 2>&1) || status=$?
+    printf '%s\n' "$said"
+    is "$status" -eq 75 && [[ $said == *"vast needs 30"*" MiB are missing: "* ]]
+}
+start=$(now_ms)
+check "a start that cannot be served is refused with what is missing" refused
+took=$(($(now_ms) - start))
+check "in under a second (xl's dry run included)" is "$took" -lt 1000
+
+# ---- Killed daemon, killed client. A start that takes no memory: xl prints and sleeps.
+mkdir -p "$lab_state/fake"
+cat >"$lab_state/fake/xl" <<'END'
+#!/bin/bash
+last=${*: -1}
+[[ $2 != --dryrun ]] || exec sed "s/@NAME@/$last/g; s/@KIB@/$(($(<"/run/lab/$last.kib")))/g" /run/lab/fake.json
+exec sleep 1000
+END
+chmod +x "$lab_state/fake/xl"
+xl create -q --dryrun "$lab_state/s0.cfg" 2>/dev/null |
+    sed 's/"name": "s0"/"name": "@NAME@"/; s/\("[a-z]*_memkb"\): [0-9]*/\1: @KIB@/; /"uuid"/d' >"$lab_state/fake.json"
+reserve_for() { # NAME KIB
+    printf '%s' "$2" >"$lab_state/$1.kib"
+    PATH=$lab_state/fake:$PATH xenpack create --wait 5m "$1" >"$lab_state/$1.out" 2>&1 </dev/null &
+    printf '%s' $! >"$lab_state/$1.pid"
+}
+zone_destroy s0 s1 s2 s3 s4 s5 s6 s7
+check "another donor is created" zone_create donor3 memory=400 maxmem=512 xenpack.heartbeat=5
+check "and up" zone_up donor3
+check "and reports" eventually 30 state_is donor3 "steady shrinking growing"
+reserve_for now $((64 * 1024))
+check "one is granted at once" eventually 10 reserved_as now granted
+# donor3 is new, and nothing is taken from it for a while.
+reserve_for later $((($(xen_free_mib) + 60) * 1024))
+check "another waits" eventually 5 reserved_as later waiting
+ids="$(reservation_field now id) $(reservation_field later id)"
+check "the daemon is killed" daemon_kill
+check "it starts again" daemon_start
+check "what was granted is kept" reserved_as now granted
+check "so is what waits" reserved_as later waiting
+check "both as they were" is "$(reservation_field now id) $(reservation_field later id)" = "$ids"
+check "what waits is granted in the end" eventually 60 reserved_as later granted
+kill -KILL "$(<"$lab_state/now.pid")"
+check "a killed client's memory is released" eventually 5 not_reserved now
+check "and that is said" daemon_said 'not kept for now \(process [0-9]+\) any more: its owner has ended'
+kill -TERM "$(<"$lab_state/later.pid")"
+check "and so is an interrupted one's" eventually 5 not_reserved later
+check "the daemon ends when told" daemon_stop
