@@ -13,11 +13,13 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #ifdef XENPACK_HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>
 #endif
 
+#include "watcher/daemon_lock.h"
 #include "watcher/loop/loop.h"
 #include "watcher/store/store.h"
 #include "watcher/toolstack/toolstack.h"
@@ -89,6 +91,15 @@ Expected<OverridesFile> load_overrides(const Config& config) {
     return OverridesFile::load(run_directory(config) + "/settings.json");
 }
 
+// Beside the socket, and for the host, if it is one: of simulated hosts there may be many.
+std::vector<std::string> lock_paths(const Config& config, const PluginObject& plugin) {
+    std::vector<std::string> paths{run_directory(config) + "/xenpackd.lock"};
+    if (plugin.ops().open_store == nullptr) {
+        paths.emplace_back("/run/xenpack/xenpackd.lock");
+    }
+    return paths;
+}
+
 // Everything that lives while the loop runs; destroyed in the opposite order.
 class Daemon {
   public:
@@ -120,6 +131,11 @@ class Daemon {
             return tl::unexpected(plugin.error());
         }
         plugin_ = std::make_unique<PluginObject>(*plugin);
+        auto lock = DaemonLock::take(lock_paths(config_, *plugin_));
+        if (!lock) {
+            return tl::unexpected(lock.error());
+        }
+        lock_.emplace(std::move(*lock));
         auto store = plugin_->open_store(loop_, [this] { lose("the connection to xenstored"); });
         if (!store) {
             return tl::unexpected(store.error());
@@ -169,6 +185,7 @@ class Daemon {
     int status_ = EX_OK;
     Loop loop_;
     std::unique_ptr<PluginObject> plugin_;
+    std::optional<DaemonLock> lock_;
     std::unique_ptr<Store> store_;
     std::unique_ptr<Watcher> watcher_;
     std::unique_ptr<Control> control_;
