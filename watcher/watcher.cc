@@ -195,7 +195,9 @@ HostView Watcher::host_view(const std::vector<Zone*>& all) const {
 void Watcher::apply(const Plan& decided) {
     spendable_kib_ = decided.spendable_kib;
     for (const Change& change : decided.grow) {
-        apply_change(change, *by_slot_[change.zone], DecisionKind::grow);
+        Zone& zone = *by_slot_[change.zone];
+        apply_change(change, zone, DecisionKind::grow);
+        zone.last_grow_ms = Loop::now_ms();
     }
     for (const Change& change : decided.shrink) {
         Zone& zone = *by_slot_[change.zone];

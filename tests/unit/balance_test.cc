@@ -53,6 +53,13 @@ std::uint64_t taken(const Plan& p, std::size_t i) {
     return 0;
 }
 
+// One whose reserve is no more than what no zone is given: nothing is taken along for it.
+HostView host_without_reserve(std::uint64_t free_mib) {
+    HostView h = host(free_mib);
+    h.reserve_kib = h.emergency_kib;
+    return h;
+}
+
 TEST(Plan, GrowsAtOnceToTheNeed) {
     const Plan p = plan(host(1000), {zone(256, 400)}, kNowMs);
     EXPECT_EQ(granted(p, 0), 144 * kMib);
@@ -146,7 +153,8 @@ TEST(Plan, ForAWaitingZoneLeavesDonorsAQuarterOfWhatTheyCanSpare) {
 }
 
 TEST(Plan, AsksAsFewDonorsAsWillDo) {
-    const Plan p = plan(host(72), {zone(256, 400), zone(900, 200), zone(700, 200)}, kNowMs);
+    const Plan p =
+        plan(host_without_reserve(72), {zone(256, 400), zone(900, 200), zone(700, 200)}, kNowMs);
     EXPECT_EQ(taken(p, 1), 144 * kMib);
     EXPECT_EQ(taken(p, 2), 0U);
 }
@@ -164,14 +172,15 @@ TEST(Plan, TakesAPageCacheInUseSlowlyWhileNoOneIsInDanger) {
     zones[0].must_kib = 256 * kMib;
     zones[1].must_kib = 400 * kMib;
     zones[1].calm_ms = kCalmMs;
-    EXPECT_EQ(taken(plan(host(72), zones, kNowMs), 1), 44 * kMib);  // all that is waited for
+    EXPECT_EQ(taken(plan(host_without_reserve(72), zones, kNowMs), 1),
+              44 * kMib);  // all that is waited for
     zones[0].quick_need_kib = 500 * kMib;
-    EXPECT_EQ(taken(plan(host(72), zones, kNowMs), 1), 500 * kMib / kCacheTryPart);
+    EXPECT_EQ(taken(plan(host_without_reserve(72), zones, kNowMs), 1), 500 * kMib / kCacheTryPart);
     zones[1].calm_ms = kCalmMs - 1;  // it has stalled not long ago: enough was tried
-    EXPECT_EQ(taken(plan(host(72), zones, kNowMs), 1), 0U);
+    EXPECT_EQ(taken(plan(host_without_reserve(72), zones, kNowMs), 1), 0U);
     zones[1].calm_ms = kCalmMs;
     zones[1].last_shrink_ms = kNowMs - kSlowShrinkEveryMs / 2;
-    EXPECT_EQ(taken(plan(host(72), zones, kNowMs), 1), 0U);
+    EXPECT_EQ(taken(plan(host_without_reserve(72), zones, kNowMs), 1), 0U);
 }
 
 TEST(Plan, TakesAPageCacheInUseAtOnceForAZoneInDanger) {
@@ -208,7 +217,7 @@ TEST(Plan, KeepsTheStartReserveFromAllButTheStalled) {
 }
 
 TEST(Plan, TakesForAStartThatWaits) {
-    HostView h = host(72);
+    HostView h = host_without_reserve(72);
     h.wanted_by_starts_kib = 300 * kMib;
     const Plan p = plan(h, {zone(900, 200)}, kNowMs);
     EXPECT_EQ(p.state, HostState::shortage);
@@ -221,13 +230,27 @@ TEST(Plan, DoesNotTakeAgainWhatIsAlreadyLeaving) {
     zones[1].current_kib = 800 * kMib;
     zones[1].leaving_kib = 300 * kMib;
     zones[1].may_shrink = false;
+    EXPECT_TRUE(plan(host_without_reserve(72), zones, kNowMs).shrink.empty());
+}
+
+TEST(Plan, TakesWhatTheReserveLacksAlongWithWhatIsWaitedFor) {
+    const Plan p = plan(host(72), {zone(256, 400), zone(900, 200)}, kNowMs);
+    EXPECT_EQ(taken(p, 1), (144 + 200 - 72) * kMib);
+}
+
+TEST(Plan, TakesNothingForTheReserveOfAZoneThatWasGrownJustNow) {
+    std::vector<ZoneView> zones{zone(800, 200)};
+    zones[0].last_grow_ms = kNowMs - kGrownRestMs + 1;
+    EXPECT_TRUE(plan(host(100), zones, kNowMs).shrink.empty());
     EXPECT_TRUE(plan(host(72), zones, kNowMs).shrink.empty());
+    zones[0].last_grow_ms = kNowMs - kGrownRestMs;
+    EXPECT_FALSE(plan(host(100), zones, kNowMs).shrink.empty());
 }
 
 TEST(Plan, TakesFromTheLighterFirst) {
     std::vector<ZoneView> zones{zone(256, 400), zone(900, 200), zone(500, 200)};
     zones[1].weight = 400;
-    const Plan p = plan(host(72), zones, kNowMs);
+    const Plan p = plan(host_without_reserve(72), zones, kNowMs);
     EXPECT_EQ(taken(p, 1), 0U);
     EXPECT_EQ(taken(p, 2), 144 * kMib);
 }

@@ -206,6 +206,7 @@ void WatchedHost::apply(const Plan& decided) {
     for (const Change& change : decided.grow) {
         WatchedZone& watched = *by_slot_[change.zone];
         watched.grown += set_target(watched, change.to_kib, false) ? 1U : 0U;
+        watched.zone.last_grow_ms = now_ms();
     }
     for (const Change& change : decided.shrink) {
         WatchedZone& watched = *by_slot_[change.zone];

@@ -149,10 +149,9 @@ std::uint64_t add_comforts(const Ledger& zones, std::uint64_t surplus_kib, Plan&
         }
         const ZoneView& z = zones.view(slot);
         left_kib -= grant_kib;
-        plan.grow.push_back(
-            {slot, z.target_kib, z.target_kib + grant_kib, ChangeWhy::comfort,
-             fmt::format("has risen by {} MiB within a second, and memory is plenty",
-                         mib(z.burst_kib))});
+        plan.grow.push_back({slot, z.target_kib, z.target_kib + grant_kib, ChangeWhy::comfort,
+                             fmt::format("may rise by {} MiB within a second, and memory is plenty",
+                                         mib(z.burst_kib))});
     }
     return surplus_kib - left_kib;
 }
@@ -209,16 +208,26 @@ Spent add_grows(const HostView& host, const Ledger& zones, Plan& plan) {
 
 // ---- Who gives.
 
-std::string give_reason(const ZoneView& z, ChangeWhy why, const Plan& plan, const HostView& host) {
+// The most of its needs that the new size still meets.
+std::uint64_t need_met_kib(const ZoneView& z, std::uint64_t to_kib) {
+    for (const std::uint64_t need : {z.slow_need_kib, z.quick_need_kib}) {
+        if (need <= to_kib) {
+            return need;
+        }
+    }
+    return z.must_kib;
+}
+
+std::string give_reason(const ZoneView& z, std::uint64_t to_kib, ChangeWhy why, const Plan& plan,
+                        const HostView& host) {
+    const std::uint64_t need = need_met_kib(z, to_kib);
     if (why == ChangeWhy::give) {
-        return fmt::format(
-            "needs only {} MiB; {} for {} MiB", mib(z.must_kib),
-            host.wanted_by_starts_kib >= plan.waiting_kib ? "a start waits" : "other zones wait",
-            mib(plan.waiting_kib));
+        return fmt::format("needs only {} MiB; {} for {} MiB", mib(need),
+                           plan.waiting.empty() ? "a start waits" : "other zones wait",
+                           mib(plan.waiting_kib));
     }
     return fmt::format("needs only {} MiB; the host has {} MiB free, its reserve is {} MiB",
-                       mib(std::max(z.slow_need_kib, z.quick_need_kib)), mib(host.free_kib),
-                       mib(host.reserve_kib));
+                       mib(need), mib(host.free_kib), mib(host.reserve_kib));
 }
 
 // Shrinking that limits demand, whatever the host's state: over the ceiling, or over a pin.
@@ -239,7 +248,7 @@ class Taking {
   public:
     Taking(const Ledger& zones, std::int64_t now_ms) : zones_(zones), now_ms_(now_ms) {}
 
-    enum class Pace { waited_for, waited_for_in_danger, reserve };
+    enum class Pace { waited_for, waited_for_in_danger, urgent, reserve };
 
     // From the idlest first; returns what is still needed.
     std::uint64_t take(std::uint64_t needed_kib, Keep keep, Pace pace) {
@@ -264,8 +273,8 @@ class Taking {
     void add_to(Plan& plan, ChangeWhy why, const HostView& host) const {
         for (const auto& [slot, amount] : taken_) {
             const ZoneView& z = zones_.view(slot);
-            plan.shrink.push_back(
-                {slot, z.target_kib, z.target_kib - amount, why, give_reason(z, why, plan, host)});
+            plan.shrink.push_back({slot, z.target_kib, z.target_kib - amount, why,
+                                   give_reason(z, z.target_kib - amount, why, plan, host)});
         }
     }
 
@@ -278,6 +287,7 @@ class Taking {
         const bool tries_cache = keep == Keep::must && !hard;
         if (slack < kShrinkStepMinKib || over_its_limits(z) ||
             (tries_cache && (z.calm_ms < kCalmMs || !rested(z, now_ms_))) ||
+            (pace == Pace::urgent && grown_lately(z, now_ms_)) ||
             (pace == Pace::reserve && !rested(z, now_ms_))) {
             return 0;
         }
@@ -309,14 +319,15 @@ class Taking {
     std::vector<std::pair<Ledger::Slot, std::uint64_t>> taken_;  // few
 };
 
-// For what is waited for: from those who lose nothing by it, then from those who lose little.
-void take_for_waiting(std::uint64_t needed_kib, bool danger, const Ledger& zones,
-                      std::int64_t now_ms, const HostView& host, Plan& plan) {
+// For what is waited for: from those who lose nothing by it, then from those who lose little. What
+// the reserve lacks is taken along, or the next one would wait as well.
+void take_for_waiting(std::uint64_t needed_kib, std::uint64_t lacking_kib, bool danger,
+                      const Ledger& zones, std::int64_t now_ms, const HostView& host, Plan& plan) {
     Taking taking(zones, now_ms);
     const auto pace = danger ? Taking::Pace::waited_for_in_danger : Taking::Pace::waited_for;
-    for (const Keep keep : {Keep::slow, Keep::quick, Keep::must}) {
-        needed_kib = taking.take(needed_kib, keep, pace);
-    }
+    std::uint64_t left_kib = taking.take(needed_kib + lacking_kib, Keep::slow, pace);
+    left_kib = taking.take(minus(left_kib, lacking_kib / 2), Keep::quick, pace);
+    (void)taking.take(minus(left_kib, lacking_kib - lacking_kib / 2), Keep::must, pace);
     taking.add_to(plan, ChangeWhy::give, host);
 }
 
@@ -325,8 +336,8 @@ void take_for_reserve(std::uint64_t needed_kib, const Ledger& zones, std::int64_
     Taking taking(zones, now_ms);
     // Under half of the reserve the next burst may find nothing: then it is no time to be slow.
     const std::uint64_t urgent_kib = minus(needed_kib, host.reserve_kib / 2);
-    std::uint64_t left_kib = taking.take(urgent_kib, Keep::slow, Taking::Pace::waited_for);
-    left_kib = taking.take(left_kib, Keep::quick, Taking::Pace::waited_for);
+    std::uint64_t left_kib = taking.take(urgent_kib, Keep::slow, Taking::Pace::urgent);
+    left_kib = taking.take(left_kib, Keep::quick, Taking::Pace::urgent);
     if (urgent_kib == 0) {
         (void)taking.take(needed_kib, Keep::slow, Taking::Pace::reserve);
     }
@@ -370,8 +381,9 @@ Plan plan(const HostView& host, const Ledger& zones, std::int64_t now_ms) {
 
     add_limit_shrinks(zones, now_ms, plan);
     if (plan.state == HostState::shortage) {
-        take_for_waiting(minus(plan.waiting_kib, leaving_kib), spent.danger, zones, now_ms, host,
-                         plan);
+        take_for_waiting(minus(plan.waiting_kib, leaving_kib),
+                         minus(lacking_kib, minus(leaving_kib, plan.waiting_kib)), spent.danger,
+                         zones, now_ms, host, plan);
     } else if (plan.state == HostState::tight) {
         take_for_reserve(minus(lacking_kib, leaving_kib), zones, now_ms, host, plan);
     }

@@ -85,8 +85,13 @@ std::uint64_t slack_kib(const ZoneView& z, Keep keep) {
     return slack >= kShrinkStepMinKib ? slack : 0;
 }
 
+bool grown_lately(const ZoneView& z, std::int64_t now_ms) {
+    return z.last_grow_ms != 0 && now_ms - z.last_grow_ms < kGrownRestMs;
+}
+
 bool rested(const ZoneView& z, std::int64_t now_ms) {
-    return z.last_shrink_ms == 0 || now_ms - z.last_shrink_ms >= kSlowShrinkEveryMs;
+    return (z.last_shrink_ms == 0 || now_ms - z.last_shrink_ms >= kSlowShrinkEveryMs) &&
+           !grown_lately(z, now_ms);
 }
 
 std::uint64_t cap_kib(std::uint64_t slack_kib, Keep keep, bool hard) {

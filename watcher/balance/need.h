@@ -30,6 +30,7 @@ struct ZoneView {
     std::uint64_t pending_kib = 0;         // still to come to it: its target is above what it holds
     std::uint64_t leaving_kib = 0;         // still to be given back by it, and it is giving
     std::int64_t last_shrink_ms = 0;       // when it was last asked to shrink; 0: never
+    std::int64_t last_grow_ms = 0;         // when it was last grown; 0: never
     std::optional<std::uint64_t> pin_kib;  // an admin's fixed target
 };
 
@@ -75,7 +76,11 @@ inline constexpr std::size_t kKeeps = 3;
 // And for the host's reserve, in no hurry.
 [[nodiscard]] std::uint64_t slow_step_kib(const ZoneView& zone);
 
-// Long enough since it was last asked.
+// One that was grown so lately may go on rising: nothing is taken of it for the host's reserve.
+inline constexpr std::int64_t kGrownRestMs = 5'000;
+
+// Long enough since it was last asked, or grown.
+[[nodiscard]] bool grown_lately(const ZoneView& zone, std::int64_t now_ms);
 [[nodiscard]] bool rested(const ZoneView& zone, std::int64_t now_ms);
 
 // Where its limits demand a smaller target, whatever the host's state: that target. Over a ceiling

@@ -11,7 +11,8 @@ namespace {
 // The least headroom: what a small guest's kernel needs to stay clear of its watermarks.
 constexpr std::uint64_t kHeadroomMinKib = 32 * 1024;
 // The least room above what is used, however short memory is and however still the zone was.
-constexpr std::uint64_t kMarginMinKib = 12 * 1024;
+constexpr std::uint64_t kMarginMinKib = 16 * 1024;
+constexpr std::uint64_t kMarginPart = 32;
 // Of a burst, what must be there before the host has answered: the rest comes out of its reserve.
 constexpr std::uint64_t kFirstPartOfBurst = 5;
 // What a zone may do that has not been watched for long: this much, or this part of its size.
@@ -214,7 +215,8 @@ Demand demand_of(const Pressure& p, const DemandRule& rule, std::int64_t now_ms)
     const std::int64_t silent_ms = std::max<std::int64_t>(now_ms - p.last_ms, 0);
     const std::uint64_t base_kib = p.used_kib + rule.overhead_kib;
     demand.burst_kib = halved(p.burst_kib, silent_ms, kBurstHalfLifeMs);
-    const std::uint64_t margin_kib = std::max(kMarginMinKib, demand.burst_kib / kFirstPartOfBurst);
+    const std::uint64_t margin_kib =
+        std::max({kMarginMinKib, p.used_kib / kMarginPart, demand.burst_kib / kFirstPartOfBurst});
     demand.must_kib = base_kib + margin_kib;
 
     const std::uint64_t cache_kib =

@@ -144,6 +144,7 @@ class XenpackPolicy final : public Policy {
         for (const Change& change : decided.grow) {
             set_target(host, *domains[change.zone], managed[change.zone]->zone, change.to_kib,
                        false, now_ms);
+            managed[change.zone]->zone.last_grow_ms = now_ms;
         }
         for (const Change& change : decided.shrink) {
             set_target(host, *domains[change.zone], managed[change.zone]->zone, change.to_kib, true,

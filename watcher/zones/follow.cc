@@ -202,6 +202,7 @@ ZoneView view_of(const Zone& zone, std::int64_t now_ms) {
     view.weight = weight(zone);
     view.pin_kib = zone.overrides.pin_kib;
     view.last_shrink_ms = zone.last_shrink_ms;
+    view.last_grow_ms = zone.last_grow_ms;
 
     const Direction towards = direction_of(zone);
     view.pending_kib = towards == Direction::growing ? distance_kib(zone) : 0;

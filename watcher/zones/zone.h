@@ -99,6 +99,7 @@ struct Zone {
 
     Progress progress;
     std::int64_t last_shrink_ms = 0;
+    std::int64_t last_grow_ms = 0;
     std::string reason;  // of the last decision about it
     std::int64_t reason_ms = 0;
     Flood fault_lines{kFaultLinesBurst,
