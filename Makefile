@@ -272,13 +272,18 @@ build/stage: all
 # Put into the lab's dom0: what is installed on a host, and what only the lab's cases use.
 lab_payload := --payload build/lab-stage --payload build/lab-tools
 lab_needs := build/lab-stage build/lab-tools/usr/bin/plugin_probe \
-    build/lab-tools/usr/bin/bare_domain
+    build/lab-tools/usr/bin/bare_domain build/lab-tools/usr/bin/idle_kernel
 # Without debugging symbols, as a package would be: dom0 there lives in memory.
 build/lab-stage: build/stage
 	$(Q)rm -rf $@; cp -a $< $@
 	$(Q)strip --strip-unneeded $@$(sbindir)/* $@$(bindir)/* $@$(libdir)/xenpack/*.so
 build/lab-tools/usr/bin/%: build/tests/%
 	$(Q)install -D -s $< $@
+
+build/tests/idle_kernel: tests/lab/tools/idle_kernel.S
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) -nostdlib -static -no-pie -Wl,--build-id=none \
+	    -Wl,-Ttext-segment=0x100000 -o $@ $<
 
 build/tests/bare_domain: build/obj/tests/lab/tools/bare_domain.o
 	@mkdir -p $(@D)

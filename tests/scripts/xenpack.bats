@@ -37,19 +37,20 @@ options_of() {
 }
 
 @test "every command has help with an example" {
-    [ "$(commands | wc -l)" -eq 5 ]
+    [ "$(commands | wc -l)" -eq 6 ]
     for command in $(commands); do
         run "$XENPACK" "$command" --help
         [ "$status" -eq 0 ]
         [[ $output == *"Example"*"xenpack $command"* ]]
-        [[ $output == *"--json"* ]]
+        [ "$command" = create ] || [[ $output == *"--json"* ]]
     done
 }
 
 @test "wrong usage is status 2 and a sentence on standard error" {
     for arguments in "" "nosuch" "status --nosuch" "set" "status extra" "set web --floor" "--nosuch" \
         "set web" "set web --floor 12" "set web --weight 0" "set web --pin 1G --auto" "set --auto" \
-        "check-config a b" "check-config --socket x"; do
+        "check-config a b" "check-config --socket x" "create" "create --wait 5m" "create x --wait soon" \
+        "create x --wait 1m --no-wait"; do
         # shellcheck disable=SC2086 # one string, several arguments
         complaint $arguments
         echo "$arguments: $status $output"
@@ -146,7 +147,7 @@ s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); os.chmod(sys.argv[1], 0o
                 { echo "$command $option"; false; }
         done
     done
-    for status in 0 1 2 69 77 78; do
+    for status in 0 1 2 69 75 77 78; do
         grep -qx "\*$status\*" etc/man/xenpack.1.scd
         "$XENPACK" --help | grep -qE "^  $status +"
     done

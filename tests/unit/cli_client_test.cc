@@ -31,10 +31,17 @@ struct FakeMediator final : Control::Mediator {
     }
     Expected<void> reload() override { return fail("x.conf:3: wrong"); }
     Expected<void> reserve(const json&, const Control::Caller&) override {
+        if (lets_wait) {
+            ++waiting;
+            return {};
+        }
         return fail_with(ENOMEM, "262 MiB are missing");
     }
     void caller_gone(std::uint64_t) override {}
     Expected<void> release(std::uint64_t) override { return {}; }
+
+    std::atomic<bool> lets_wait = false;
+    std::atomic<int> waiting = 0;
 };
 
 // A daemon without zones, on a thread, until the end of the scope.
@@ -55,6 +62,8 @@ class Daemon {
     Daemon(const Daemon&) = delete;
     Daemon& operator=(const Daemon&) = delete;
 
+    void let_wait() { mediator_.lets_wait = true; }
+    [[nodiscard]] int waiting() const { return mediator_.waiting; }
     void order(char what) const { EXPECT_EQ(write(orders_[1], &what, 1), 1); }
 
   private:
@@ -109,6 +118,36 @@ TEST_F(ClientTest, PassesTheDaemonsRefusalOn) {
     EXPECT_EQ(reload.error().what, "x.conf:3: wrong");
     const Failure events = client_.follow("/v1/nothing", [](auto) { return Result<void>{}; });
     EXPECT_THAT(events.what, HasSubstr("no such resource"));
+}
+
+TEST_F(ClientTest, MemoryThatIsNotThereHasAStatusOfItsOwn) {
+    const Daemon daemon(path_);
+    const auto refused = client_.post_and_wait("/v1/reservations", {{"size_kib", 1}});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().status, ExitStatus::not_now);
+    EXPECT_EQ(refused.error().what, "262 MiB are missing");
+}
+
+TEST_F(ClientTest, AsksAgainWhereTheDaemonIsRestartedWhileItWaits) {
+    auto daemon = std::make_unique<Daemon>(path_);
+    daemon->let_wait();
+    std::thread restart([&] {
+        while (daemon->waiting() == 0) {
+            std::this_thread::yield();
+        }
+        daemon.reset();
+        daemon = std::make_unique<Daemon>(path_);  // this one refuses
+    });
+    const auto answer = client_.post_and_wait("/v1/reservations", {{"size_kib", 1}});
+    restart.join();
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().what, "262 MiB are missing");
+}
+
+TEST_F(ClientTest, DoesNotWaitForADaemonThatWasNotThere) {
+    const auto answer = client_.post_and_wait("/v1/reservations", {{"size_kib", 1}});
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().status, ExitStatus::daemon_not_running);
 }
 
 TEST_F(ClientTest, SaysThatNoDaemonRuns) {

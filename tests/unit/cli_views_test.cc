@@ -6,6 +6,7 @@
 
 #include "watcher/cli/config_view.h"
 #include "watcher/cli/event_view.h"
+#include "watcher/cli/start_request.h"
 #include "watcher/cli/status_view.h"
 #include "watcher/cli/zone_settings.h"
 
@@ -32,6 +33,9 @@ json sample_status() {
          "current_kib": 524288, "demand_kib": null, "pressure_percent": null,
          "floor_kib": 262144, "ceiling_kib": 2097152, "reason": "", "reason_age_ms": null,
          "faults": ["its report is\nno report"]}],
+      "reservations": [
+        {"id": 7, "owner": "mail\u001b[2J", "pid": 812, "uuid": null, "size_kib": 626688,
+         "overhead_kib": 0, "state": "granted", "held_kib": 524288, "deadline_in_ms": 540000}],
       "unmanaged": [{"name": "old", "domid": 5, "current_kib": 1048576,
                      "why": "maxmem is not above memory"}]
 })json");
@@ -52,6 +56,9 @@ TEST(StatusView, ShowsHostZonesFaultsAndTheUnmanaged) {
               "faults:\n"
               "  host: dom0 is below its floor\n"
               "  db\\x1b[2J (4): its report is\\x0ano report\n"
+              "\n"
+              "reservations:\n"
+              "  mail\\x1b[2J (process 812)  612M  granted, 512M kept free for it, ends in 9m\n"
               "\n"
               "not managed:\n"
               "  old (5)  1G  maxmem is not above memory\n");
@@ -138,6 +145,41 @@ TEST(ZoneSettings, RefuseWhatIsNoSettingAndNameTheOption) {
         EXPECT_EQ(body.error().status, ExitStatus::usage);
         EXPECT_THAT(body.error().what, HasSubstr(sentence));
     }
+}
+
+TEST(StartRequest, WaitsAMinuteUnlessToldOtherwise) {
+    const json body = reservation_body({}, "{}").value();
+    EXPECT_EQ(body["wait_ms"], 60'000);
+    EXPECT_EQ(body["deadline_ms"], 660'000);
+    EXPECT_EQ(body["config"], "{}");
+    EXPECT_EQ(reservation_body({.no_wait = true}, "").value()["wait_ms"], 0);
+    EXPECT_EQ(reservation_body({.wait = "90s"}, "").value()["wait_ms"], 90'000);
+    EXPECT_EQ(reservation_body({.wait = "1h", .no_wait = true}, "").error().status,
+              ExitStatus::usage);
+}
+
+TEST(StartRequest, TakesTimesWithTheirUnitOnly) {
+    EXPECT_EQ(parse_wait_ms("5m").value(), 300'000);
+    EXPECT_EQ(parse_wait_ms("0s").value(), 0);
+    EXPECT_EQ(parse_wait_ms("250ms").value(), 250);
+    EXPECT_EQ(parse_wait_ms("168h").value(), 604'800'000);
+    for (const char* bad : {"", "5", "m", "-1s", "1.5h", "5 m", "5mm", "169h",
+                            "99999999999999999999s", "9223372036854775807h"}) {
+        const auto refused = parse_wait_ms(bad);
+        ASSERT_FALSE(refused) << bad;
+        EXPECT_EQ(refused.error().status, ExitStatus::usage);
+        EXPECT_THAT(refused.error().what, HasSubstr("--wait"));
+    }
+}
+
+TEST(StartRequest, PassesEverythingOnAndTheUuidLast) {
+    EXPECT_EQ(
+        create_command({"web.cfg", "-c", "memory=3"}, "u-1"),
+        (std::vector<std::string>{"xl", "create", "web.cfg", "-c", "memory=3", "uuid=\"u-1\""}));
+    EXPECT_EQ(create_command({"web.cfg"}, ""),
+              (std::vector<std::string>{"xl", "create", "web.cfg"}));
+    EXPECT_TRUE(creates_nothing({"web.cfg", "-n"}));
+    EXPECT_FALSE(creates_nothing({"web.cfg", "-p"}));
 }
 
 }  // namespace
