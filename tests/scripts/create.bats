@@ -22,8 +22,8 @@ for word in "$@"; do [[ $word != *.cfg ]] || . "$word"; done
 if [[ $2 == --dryrun ]]; then
     [[ -z ${broken-} ]] || { echo "$broken" >&2; exit 7; }
     [[ -z ${sexp-} ]] || { echo "(domain)"; exit; }
-    printf '{"c_info": {"type": "pvh", "name": "%s", "uuid": "%s"}, "b_info": {"max_vcpus": 1, ' \
-        "$name" "01234567-89ab-cdef-0123-$(printf '%012x' "$memory")"
+    uuid=${no_uuid-"\"uuid\": \"01234567-89ab-cdef-0123-$(printf '%012x' "$memory")\", "}
+    printf '{"c_info": {%s"type": "pvh", "name": "%s"}, "b_info": {"max_vcpus": 1, ' "${uuid#1}" "$name"
     printf '"max_memkb": %d, "target_memkb": %d, "type.pvh": {}}}\n' $((memory * 1024)) $((memory * 1024))
     exit
 fi
@@ -85,6 +85,13 @@ not_reserved() { ! reserved "$1" ""; }
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$output" = "<create><-pc><$dir/small.cfg><-f><x><disk=[\"phy:a,b\"]><--vncviewer><--><-q><uuid=\"01234567-89ab-cdef-0123-000000000040\">" ]
+}
+
+@test "a configuration without a uuid gets none" {
+    config nameless 'memory=64' 'no_uuid=1'
+    run "$XENPACK" create "$dir/nameless.cfg"
+    [ "$status" -eq 0 ]
+    [ "$output" = "<create><$dir/nameless.cfg>" ]
 }
 
 @test "it ends with xl's status, and xl has its standard input and output" {

@@ -252,6 +252,20 @@ TEST_F(DeskTest, ARestartForgetsNothing) {
         << "a transfer, and one that has no owner to lose";
 }
 
+TEST_F(DeskTest, WithoutADomainOnlyARestartMakesItTheSameRequestAgain) {
+    Child owner;
+    ASSERT_TRUE(desk_->ask(wanting(100, owner.pid()), kPlenty, 1));
+    look(100);
+    ASSERT_TRUE(desk_->ask(wanting(100, owner.pid()), kPlenty, 2));
+    EXPECT_EQ(desk_->book().entries().size(), 2u) << "it may want two of them";
+    restart();
+    ASSERT_TRUE(desk_->ask(wanting(100, owner.pid()), kPlenty, 3));
+    ASSERT_TRUE(desk_->ask(wanting(100, owner.pid()), kPlenty, 4));
+    EXPECT_EQ(desk_->book().entries().size(), 2u);
+    ASSERT_TRUE(desk_->ask(wanting(100, owner.pid()), kPlenty, 5));
+    EXPECT_EQ(desk_->book().entries().size(), 3u);
+}
+
 TEST_F(DeskTest, AnOwnerThatEndedMeanwhileIsReleasedAfterARestart) {
     Child owner;
     ASSERT_TRUE(desk_->ask(wanting(100, owner.pid(), "a"), kPlenty, 1));

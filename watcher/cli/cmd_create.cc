@@ -100,7 +100,7 @@ class CreateCommand final : public Command {
     // The uuid of the domain for which memory is kept; empty: for none.
     Result<std::string> reserve(const CommonOptions& common,
                                 const std::vector<std::string>& arguments) const {
-        const auto config = dry_run(arguments);
+        auto config = dry_run(arguments);
         if (!config) {
             return config;
         }
@@ -112,7 +112,8 @@ class CreateCommand final : public Command {
             }
             return tl::unexpected<Failure>(granted.error());
         }
-        return granted->value("uuid", std::string());
+        const auto& uuid = granted->at("uuid");
+        return uuid.is_string() ? uuid.get<std::string>() : std::string();
     }
 
     const CLI::App* app_ = nullptr;

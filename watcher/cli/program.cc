@@ -47,6 +47,7 @@ class MemoryFile {
 // As execvp wants them. Valid while `command` is.
 std::vector<char*> pointers_to(const std::vector<std::string>& command) {
     std::vector<char*> pointers;
+    pointers.reserve(command.size() + 1);
     for (const std::string& word : command) {
         pointers.push_back(const_cast<char*>(word.c_str()));
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Other programs, as the command line runs them. The command create uses it. It decides nothing.
+// Other programs, as the command line runs them: to learn what they print, or to become them. The
+// command create uses it. It decides nothing.
 #pragma once
 
 #include <string>

@@ -55,6 +55,7 @@ void Desk::take_up() {
     book_ = std::move(*book);
     const std::vector<Reservation> entries = book_.entries();
     for (const Reservation& r : entries) {
+        orphans_.insert(r.id);
         watch_owner(r);
     }
     if (!entries.empty()) {
@@ -66,16 +67,19 @@ void Desk::take_up() {
     keep();
 }
 
-// The same process, for the same domain: it has lost its connection, and asks again.
+// The same process, for the same domain: it has lost its connection, and asks again. Where no
+// domain is named, only after a restart: else it may want the same once more.
 bool Desk::join(const Reservation& asked, std::uint64_t caller) {
     const auto found = std::ranges::find_if(book_.entries(), [&](const Reservation& r) {
-        return !asked.uuid.empty() && r.uuid == asked.uuid && r.pid == asked.pid &&
-               r.pid_started == asked.pid_started && r.size_kib == asked.size_kib;
+        return r.uuid == asked.uuid && (!asked.uuid.empty() || orphans_.contains(r.id)) &&
+               r.pid == asked.pid && r.pid_started == asked.pid_started &&
+               r.size_kib == asked.size_kib;
     });
     if (found == book_.entries().end()) {
         return false;
     }
     callers_[found->id] = caller;
+    orphans_.erase(found->id);
     if (found->state != ReservationState::waiting) {
         loop_.defer([this, id = found->id, alive = std::weak_ptr(alive_)] {
             const Reservation* r = alive.expired() ? nullptr : book_.find(id);

@@ -10,6 +10,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,6 +77,7 @@ class Desk {
     Book book_;
     std::map<Process, std::unique_ptr<ProcessWatch>> owners_;
     std::map<std::uint64_t, std::uint64_t> callers_;  // by reservation: who waits for its answer
+    std::set<std::uint64_t> orphans_;                 // taken up, and not asked for again yet
     std::unique_ptr<Loop::Timer> next_;
     bool unsaved_ = false;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
