@@ -246,7 +246,14 @@ void add_limit_shrinks(const Ledger& zones, std::int64_t now_ms, Plan& plan) {
 // What is taken of each donor. As few as will do: each change is work for a guest.
 class Taking {
   public:
-    Taking(const Ledger& zones, std::int64_t now_ms) : zones_(zones), now_ms_(now_ms) {}
+    // Not of those that the plan lets grow.
+    Taking(const Ledger& zones, std::int64_t now_ms, const Plan& plan)
+        : zones_(zones), now_ms_(now_ms) {
+        for (const Change& change : plan.grow) {
+            grown_.push_back(change.zone);
+        }
+        std::sort(grown_.begin(), grown_.end());
+    }
 
     enum class Pace { waited_for, waited_for_in_danger, urgent, reserve };
 
@@ -286,6 +293,7 @@ class Taking {
         // What costs the donor something is tried slowly, unless another is in danger.
         const bool tries_cache = keep == Keep::must && !hard;
         if (slack < kShrinkStepMinKib || over_its_limits(z) ||
+            std::binary_search(grown_.begin(), grown_.end(), slot) ||
             (tries_cache && (z.calm_ms < kCalmMs || !rested(z, now_ms_))) ||
             (pace == Pace::urgent && grown_lately(z, now_ms_)) ||
             (pace == Pace::reserve && !rested(z, now_ms_))) {
@@ -316,6 +324,7 @@ class Taking {
 
     const Ledger& zones_;
     std::int64_t now_ms_;
+    std::vector<Ledger::Slot> grown_;                            // in ascending order
     std::vector<std::pair<Ledger::Slot, std::uint64_t>> taken_;  // few
 };
 
@@ -323,7 +332,7 @@ class Taking {
 // the reserve lacks is taken along, or the next one would wait as well.
 void take_for_waiting(std::uint64_t needed_kib, std::uint64_t lacking_kib, bool danger,
                       const Ledger& zones, std::int64_t now_ms, const HostView& host, Plan& plan) {
-    Taking taking(zones, now_ms);
+    Taking taking(zones, now_ms, plan);
     const auto pace = danger ? Taking::Pace::waited_for_in_danger : Taking::Pace::waited_for;
     std::uint64_t left_kib = taking.take(needed_kib + lacking_kib, Keep::slow, pace);
     left_kib = taking.take(minus(left_kib, lacking_kib / 2), Keep::quick, pace);
@@ -333,7 +342,7 @@ void take_for_waiting(std::uint64_t needed_kib, std::uint64_t lacking_kib, bool 
 
 void take_for_reserve(std::uint64_t needed_kib, const Ledger& zones, std::int64_t now_ms,
                       const HostView& host, Plan& plan) {
-    Taking taking(zones, now_ms);
+    Taking taking(zones, now_ms, plan);
     // Under half of the reserve the next burst may find nothing: then it is no time to be slow.
     const std::uint64_t urgent_kib = minus(needed_kib, host.reserve_kib / 2);
     std::uint64_t left_kib = taking.take(urgent_kib, Keep::slow, Taking::Pace::urgent);
