@@ -3,6 +3,8 @@
 // is worth a report is decided by the real reporter's class.
 #include "plugin/sim/reporter.h"
 
+#include "watcher/guest/brake.h"
+
 namespace xenpack::sim {
 
 namespace {
@@ -13,8 +15,8 @@ constexpr std::int64_t kWindowMs = 500;
 
 }  // namespace
 
-Reporter::Reporter(std::uint64_t heartbeat_s)
-    : heartbeat_s_(heartbeat_s), reporting_(heartbeat_s * 1000, true) {}
+Reporter::Reporter(std::uint64_t heartbeat_s, bool brake)
+    : heartbeat_s_(heartbeat_s), brake_(brake), reporting_(heartbeat_s * 1000, true) {}
 
 std::optional<Report> Reporter::look(const GuestStats& stats) {
     const auto now_ms = static_cast<std::uint64_t>(stats.uptime_ms);
@@ -54,6 +56,9 @@ Report Reporter::report(const GuestStats& stats, ReportWhy why) {
     report.total_kib = stats.total_kib;
     report.available_kib = stats.available_kib;
     report.free_kib = stats.free_kib;
+    if (brake_) {
+        report.brake_kib = guest::brake_margin_kib(stats.total_kib);
+    }
     report.swap_total_kib = stats.swap_total_kib;
     report.swap_free_kib = stats.swap_free_kib;
     report.swap_ins = stats.swap_ins;

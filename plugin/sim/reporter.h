@@ -16,7 +16,7 @@ namespace xenpack::sim {
 class Reporter {
   public:
     // In seconds; within kHeartbeatMinS and kHeartbeatMaxS.
-    explicit Reporter(std::uint64_t heartbeat_s = 30);
+    explicit Reporter(std::uint64_t heartbeat_s = 30, bool brake = false);
 
     // What it writes now, if it does.
     [[nodiscard]] std::optional<Report> look(const GuestStats& stats);
@@ -26,6 +26,7 @@ class Reporter {
     [[nodiscard]] Report report(const GuestStats& stats, ReportWhy why);
 
     std::uint64_t heartbeat_s_;
+    bool brake_;
     guest::Reporting reporting_;
     std::uint64_t next_look_ms_ = 0;
     std::uint64_t sequence_ = 0;

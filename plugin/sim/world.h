@@ -66,7 +66,9 @@ class World {
 
     struct Zone {
         Zone(ZonePlan zone_plan, const Uuid& zone_uuid)
-            : plan(std::move(zone_plan)), uuid(zone_uuid), reporter(plan.heartbeat_s) {}
+            : plan(std::move(zone_plan)),
+              uuid(zone_uuid),
+              reporter(plan.heartbeat_s, plan.config.guest.brake) {}
 
         ZonePlan plan;
         Uuid uuid;

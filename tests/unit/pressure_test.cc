@@ -15,6 +15,7 @@ struct Reporter {
     Report last{.heartbeat_s = 30,
                 .total_kib = 512 * kMib,
                 .free_kib = 4 * kMib,
+                .brake_kib = {},
                 .some_us = 0,
                 .full_us = 0};
     Pressure pressure;
@@ -57,6 +58,25 @@ TEST(MustHave, OfAZoneThatIsNotKnownYetLeavesRoomForABurst) {
     r.says(200);
     EXPECT_NEAR(static_cast<double>(demand(r).burst_kib), 32 * kMib, 4);
     EXPECT_EQ(demand(r).must_kib, (200 + 16 + 16) * kMib);
+}
+
+TEST(MustHave, LeavesABrakedWorkloadMoreThanItsBrakeKeepsFromIt) {
+    Reporter r;
+    r.last.brake_kib = 64 * kMib;
+    r.says(200);
+    EXPECT_GT(demand(r).must_kib, (200 + 64 + 16 + 8) * kMib);
+}
+
+TEST(MustHave, AWorkloadHeldByItsBrakeStallsThoughThereIsFreeMemory) {
+    Reporter r;
+    r.last.brake_kib = 64 * kMib;
+    r.last.free_kib = 60 * kMib;
+    r.says(440);
+    r.says(445, 500, 100'000, ReportWhy::psi);
+    EXPECT_TRUE(demand(r).stalled);
+    r.last.brake_kib.reset();
+    r.says(445, 500, 100'000, ReportWhy::psi);
+    EXPECT_FALSE(demand(r).stalled);
 }
 
 TEST(MustHave, RemembersTheWorstBurstLongAfterIt) {

@@ -90,6 +90,7 @@ TEST(Report, LargestNumbersComeBackAndFitTheLimit) {
                         most,
                         most,
                         most,
+                        most,
                         most};
     const std::string text = format_report(report);
     EXPECT_LE(text.size(), kReportMaxBytes);
@@ -302,6 +303,11 @@ TEST(Report, RefusesMoreFreeThanTotal) {
     EXPECT_EQ(refusal(kLeast + " fr=498113"), "fr=498113 is above tot=498112");
     EXPECT_EQ(parse_report(kLeast + " fr=498112")->free_kib, 498112U);
     EXPECT_FALSE(parse_report(kLeast)->free_kib);
+}
+
+TEST(Report, RefusesABrakeThatKeepsMoreThanThereIs) {
+    EXPECT_EQ(refusal(kLeast + " brk=498113"), "brk=498113 is above tot=498112");
+    EXPECT_EQ(parse_report(kLeast + " brk=31132")->brake_kib, 31132U);
 }
 
 TEST(Report, RefusesMoreFreeSwapThanSwap) {

@@ -190,7 +190,7 @@ TEST_F(DeskTest, AnOwnerThatIsNoMoreGetsNothing) {
 
 TEST_F(DeskTest, ADeadlineIsSaidAndReleases) {
     Reservation brief = wanting(100);
-    brief.deadline_ms = Loop::now_ms() + 50;
+    brief.deadline_ms = Loop::now_ms() + 1500;
     ASSERT_TRUE(desk_->ask(brief, kPlenty, 1));
     look(100);
     EXPECT_EQ(desk_->book().held_kib(), 100 * kMib);

@@ -15,7 +15,7 @@ std::uint64_t distance(std::uint64_t a, std::uint64_t b) {
 }
 
 std::uint64_t margin_kib(const MemorySample& memory) {
-    return std::max(memory.total_kib / 16, 16 * kMib);
+    return brake_margin_kib(memory.total_kib);
 }
 
 std::uint64_t wanted_limit_kib(const MemorySample& memory, std::uint64_t usage_kib) {

@@ -46,6 +46,11 @@ inline constexpr std::uint64_t kBrakeDeadlineMs = 10'000;
 inline constexpr std::uint64_t kCeilingSettleMs = 3'000;
 inline constexpr std::uint64_t kHeldWindowMs = 2'500;
 
+// Of what is available, so much is out of the workload's reach.
+[[nodiscard]] constexpr std::uint64_t brake_margin_kib(std::uint64_t total_kib) {
+    return total_kib / 16 > 16 * 1024 ? total_kib / 16 : 16 * 1024;
+}
+
 // Whether the host could still give this zone more, as its xenstore keys have it.
 enum class Ceiling {
     unknown,  // not read yet, or not readable

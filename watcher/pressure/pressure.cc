@@ -13,13 +13,15 @@ constexpr std::uint64_t kHeadroomMinKib = 32 * 1024;
 // The least room above what is used, however short memory is and however still the zone was.
 constexpr std::uint64_t kMarginMinKib = 16 * 1024;
 constexpr std::uint64_t kMarginPart = 32;
+// And with a brake, above what that keeps from the workload: at rest it must not slow anything.
+constexpr std::uint64_t kBrakeSlackKib = 4 * 1024;
 // Of a burst, what must be there before the host has answered: the rest comes out of its reserve.
 constexpr std::uint64_t kFirstPartOfBurst = 5;
 // What a zone may do that has not been watched for long: this much, or this part of its size.
 constexpr std::uint64_t kUnknownBurstMinKib = 32 * 1024;
 constexpr std::uint64_t kUnknownBurstPart = 16;
 // How far ahead a rise is provided for: a report, a decision and the balloon's work take less.
-constexpr std::uint64_t kLeadMs = 1'000;
+constexpr std::uint64_t kLeadMs = 2'000;
 // A stall asks for a little more, as a guest that stalls cannot say how much it lacks.
 constexpr std::uint64_t kStallStepMinKib = 16 * 1024;
 constexpr std::uint64_t kStallStepPart = 32;
@@ -89,6 +91,11 @@ bool recently_stalled(const Pressure& p, std::int64_t now_ms) {
     return p.stalled_ms >= 0 && now_ms < stall_ends_ms(p);
 }
 
+std::uint64_t beyond_brake_kib(const Pressure& p) {
+    const std::uint64_t brake_kib = p.last_report ? p.last_report->brake_kib.value_or(0) : 0;
+    return brake_kib > 0 ? brake_kib / 4 * 5 + kBrakeSlackKib : 0;
+}
+
 std::uint64_t with_headroom(std::uint64_t used_kib, unsigned percent) {
     return used_kib + std::max(kHeadroomMinKib, used_kib / 100 * percent);
 }
@@ -111,6 +118,10 @@ void follow_rise(const Pressure& before, std::int64_t elapsed_ms, Pressure& now)
 // Whether more size would have helped: there is nothing left that holds nothing. Where the agent
 // does not tell cache from what is free, little that is available must do.
 bool room_is_short(const Pressure& p) {
+    if (p.last_report && p.last_report->brake_kib &&
+        minus(p.total_kib, p.used_kib) < *p.last_report->brake_kib / 2 * 3) {
+        return true;  // as good as nothing, for the workload
+    }
     if (p.last_report && p.last_report->free_kib) {
         return *p.last_report->free_kib < std::max(kFreeLittleKib, p.total_kib / kFreeLittlePart);
     }
@@ -216,7 +227,8 @@ Demand demand_of(const Pressure& p, const DemandRule& rule, std::int64_t now_ms)
     const std::uint64_t base_kib = p.used_kib + rule.overhead_kib;
     demand.burst_kib = halved(p.burst_kib, silent_ms, kBurstHalfLifeMs);
     const std::uint64_t margin_kib =
-        std::max({kMarginMinKib, p.used_kib / kMarginPart, demand.burst_kib / kFirstPartOfBurst});
+        std::max({kMarginMinKib, p.used_kib / kMarginPart, demand.burst_kib / kFirstPartOfBurst,
+                  beyond_brake_kib(p)});
     demand.must_kib = base_kib + margin_kib;
 
     const std::uint64_t cache_kib =

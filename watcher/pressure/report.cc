@@ -65,8 +65,10 @@ struct OptionalField {
     std::string_view name;
     std::optional<std::uint64_t> Report::*member;
 };
-constexpr std::array<OptionalField, 3> kOptionalFields = {
-    {{"fr", &Report::free_kib}, {"some", &Report::some_us}, {"full", &Report::full_us}}};
+constexpr std::array<OptionalField, 4> kOptionalFields = {{{"fr", &Report::free_kib},
+                                                           {"brk", &Report::brake_kib},
+                                                           {"some", &Report::some_us},
+                                                           {"full", &Report::full_us}}};
 
 bool is_name(std::string_view text) {
     const auto allowed = [](char c) {
@@ -155,6 +157,9 @@ Expected<Report> check_sense(const Report& report) {
     }
     if (report.free_kib.value_or(0) > report.total_kib) {
         return fail("fr={} is above tot={}", *report.free_kib, report.total_kib);
+    }
+    if (report.brake_kib.value_or(0) > report.total_kib) {
+        return fail("brk={} is above tot={}", *report.brake_kib, report.total_kib);
     }
     if (report.swap_free_kib > report.swap_total_kib) {
         return fail("swf={} is above swt={}", report.swap_free_kib, report.swap_total_kib);

@@ -47,6 +47,8 @@ struct Report {
     // fr= MemFree; absent: a reporter that does not say. Of what is available it is the part that
     // holds nothing, not even cache.
     std::optional<std::uint64_t> free_kib;
+    // brk= of what is available, what a brake keeps out of the workload's reach; absent: no brake.
+    std::optional<std::uint64_t> brake_kib;
     std::uint64_t swap_total_kib = 0;  // swt=  SwapTotal
     std::uint64_t swap_free_kib = 0;   // swf=  SwapFree
     std::uint64_t swap_ins = 0;        // si=   pages swapped in since boot (pswpin)
@@ -57,7 +59,7 @@ struct Report {
 };
 
 // Required: why, n, up, hb, tot, av. Refuses anything else than the form above, tot of 0, av above
-// tot, fr above tot, swf above swt, `full` without `some`, and heartbeats out of range.
+// tot, fr or brk above tot, swf above swt, `full` without `some`, and heartbeats out of range.
 [[nodiscard]] Expected<Report> parse_report(std::string_view untrusted_text);
 [[nodiscard]] std::string format_report(const Report& report);
 [[nodiscard]] std::string_view name_of(ReportWhy why);

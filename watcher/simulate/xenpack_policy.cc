@@ -41,6 +41,7 @@ class XenpackPolicy final : public Policy {
 
     void zone_started(const sim::Domain& domain, std::int64_t now_ms) override {
         Managed& managed = zones_[domain.domid];
+        managed.reporter = sim::Reporter(30, brake_);
         managed.zone.key.domid = domain.domid;
         managed.zone.managed = true;
         managed.zone.created_with =

@@ -109,6 +109,7 @@ TEST(ReportedFault, AZoneThatPassesThroughItsTargetIsNotDone) {
                       .total_kib = total_mib * kMib,
                       .available_kib = 100 * kMib,
                       .free_kib = 50 * kMib,
+                      .brake_kib = {},
                       .some_us = 0,
                       .full_us = 0};
         take_sample(zone, sample_of(report), now_ms);
