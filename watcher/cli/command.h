@@ -52,5 +52,6 @@ using MakeCommand = std::unique_ptr<Command> (*)();
 [[nodiscard]] std::unique_ptr<Command> make_reload_command();
 [[nodiscard]] std::unique_ptr<Command> make_check_config_command();
 [[nodiscard]] std::unique_ptr<Command> make_record_command();
+[[nodiscard]] std::unique_ptr<Command> make_simulate_command();
 
 }  // namespace xenpack

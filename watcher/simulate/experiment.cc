@@ -158,6 +158,7 @@ class Run {
         }
         if (domain != nullptr) {
             zones_.emplace_back().domain = domain;
+            outcome_.follows.push_back(asked_ % setup_.traces.size());
             ++outcome_.zones_started;
             policy_.zone_started(*domain, now);
         } else if (now - next_start_ms_ >= kStartPatienceMs) {

@@ -50,7 +50,8 @@ struct Outcome {
     // From the start of a stall that more memory would end to the moment its memory has come; one
     // that ended otherwise counts with its whole length. Of the measured time.
     std::vector<std::int64_t> stall_to_grant_ms;
-    std::vector<Sample> samples;  // once a second, if asked for
+    std::vector<Sample> samples;       // once a second, if asked for
+    std::vector<std::size_t> follows;  // by zone that started: which of the traces
 
     [[nodiscard]] double stalled_share() const {
         return zone_ms == 0 ? 0 : static_cast<double>(stalled_ms) / static_cast<double>(zone_ms);

@@ -41,8 +41,8 @@ def work(folder, seconds):
         random.shuffle(shards)
         with multiprocessing.Pool(3, maxtasksperchild=2) as pool:
             for batch in pool.imap_unordered(prepare, shards):
+                step = batch.T @ (batch @ weights)
                 for moment in moments:
-                    step = batch.T @ (batch @ weights)
                     moment *= 0.9
                     moment += step
                     weights -= 1e-9 * moment

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// One column for each policy, one line for each figure. Pure.
+#include "watcher/cli/simulate_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "watcher/cli/duration.h"
+#include "watcher/cli/quantity.h"
+#include "watcher/cli/text.h"
+
+namespace xenpack {
+namespace {
+
+using Cells = std::vector<Table::Cell>;
+
+// The value that `share` of all are not above.
+std::int64_t quantile(std::vector<std::int64_t> values, double share) {
+    if (values.empty()) {
+        return 0;
+    }
+    const auto last = static_cast<double>(values.size() - 1);
+    const auto nth = static_cast<std::ptrdiff_t>(std::ceil(last * share));
+    std::nth_element(values.begin(), values.begin() + nth, values.end());
+    return values[static_cast<std::size_t>(nth)];
+}
+
+double changes_per_zone_minute(const simulate::Outcome& outcome) {
+    return outcome.zone_ms == 0 ? 0
+                                : static_cast<double>(outcome.target_changes) * 60'000 /
+                                      static_cast<double>(outcome.zone_ms);
+}
+
+std::uint64_t whole_kib(double kib) {
+    return static_cast<std::uint64_t>(std::llround(kib));
+}
+
+std::string grants(const simulate::Outcome& outcome) {
+    if (outcome.stall_to_grant_ms.empty()) {
+        return "-";
+    }
+    return fmt::format("{} / {}", show_duration(quantile(outcome.stall_to_grant_ms, 0.5)),
+                       show_duration(quantile(outcome.stall_to_grant_ms, 0.99)));
+}
+
+void add_line(Table& table, const SimulationView& view, const std::string& title,
+              const std::function<Table::Cell(const Simulated&)>& cell) {
+    Cells cells{{title}};
+    for (const Simulated& each : view.policies) {
+        cells.push_back(cell(each));
+    }
+    table.add_row(std::move(cells));
+}
+
+Table::Cell bad_if(bool bad, std::string text) {
+    return {std::move(text), bad ? Colour::red : Colour::none};
+}
+
+std::string head(const SimulationView& view) {
+    std::string zones;
+    for (const std::string& each : view.workloads) {
+        zones += (zones.empty() ? "" : ", ") + escaped(each);
+    }
+    return fmt::format(
+        "A host of {}, {} of it dom0's; zones in turn: {}.\n{} after the last "
+        "start.{}\n\n",
+        show_size(view.host_kib), show_size(view.dom0_kib), zones, show_duration(view.duration_ms),
+        view.most ? fmt::format(" All start, none is killed, and at most {:g} % of "
+                                "their time is lost to memory.",
+                                view.stall_budget * 100)
+                  : std::string());
+}
+
+std::string conclusion(const SimulationView& view) {
+    const Simulated& ours = view.policies.front();
+    if (view.most && ours.zones >= view.ceiling) {
+        return fmt::format(
+            "\nMore may fit: the search ends at {}. With --zones, any number is "
+            "tried.\n",
+            view.ceiling);
+    }
+    if (view.most || fits(ours, view.stall_budget)) {
+        return {};
+    }
+    return fmt::format(
+        "\n{} zones are too many for {}, if at most {:g} % of their time may be "
+        "lost.\n",
+        ours.zones, escaped(ours.policy), view.stall_budget * 100);
+}
+
+}  // namespace
+
+bool fits(const Simulated& simulated, double stall_budget) {
+    const simulate::Outcome& outcome = simulated.outcome;
+    return outcome.zones_started == simulated.zones && outcome.oom_kills == 0 &&
+           outcome.stalled_share() <= stall_budget;
+}
+
+std::string render_simulation(const SimulationView& view, const Screen& screen) {
+    std::vector<Table::Column> columns{{""}};
+    for (const Simulated& each : view.policies) {
+        columns.push_back({escaped(each.policy), Table::Align::right});
+    }
+    Table table(std::move(columns));
+    if (view.most) {
+        add_line(table, view, "zones that fit",
+                 [](const Simulated& each) { return Table::Cell{std::to_string(each.zones)}; });
+    } else {
+        add_line(table, view, "zones started", [](const Simulated& each) {
+            return bad_if(each.outcome.zones_started < each.zones,
+                          fmt::format("{} of {}", each.outcome.zones_started, each.zones));
+        });
+    }
+    add_line(table, view, "time lost to memory", [&view](const Simulated& each) {
+        const double share = each.outcome.stalled_share();
+        return bad_if(share > view.stall_budget, fmt::format("{:.2f} %", share * 100));
+    });
+    add_line(table, view, "killed for lack of memory", [](const Simulated& each) {
+        return bad_if(each.outcome.oom_kills > 0, std::to_string(each.outcome.oom_kills));
+    });
+    add_line(table, view, "held by zones, on average", [](const Simulated& each) {
+        return Table::Cell{show_size(whole_kib(each.outcome.mean_held_kib))};
+    });
+    add_line(table, view, "needed by them not to stall", [](const Simulated& each) {
+        return Table::Cell{show_size(whole_kib(each.outcome.mean_ease_kib))};
+    });
+    add_line(table, view, "from a stall to its memory, median / 99 %",
+             [](const Simulated& each) { return Table::Cell{grants(each.outcome)}; });
+    add_line(table, view, "target changes per zone and minute", [](const Simulated& each) {
+        return Table::Cell{fmt::format("{:.1f}", changes_per_zone_minute(each.outcome))};
+    });
+    return head(view) + table.render(screen) + conclusion(view);
+}
+
+nlohmann::json simulation_json(const SimulationView& view) {
+    nlohmann::json policies = nlohmann::json::array();
+    for (const Simulated& each : view.policies) {
+        const simulate::Outcome& outcome = each.outcome;
+        policies.push_back({{"policy", each.policy},
+                            {"zones", each.zones},
+                            {"fits", each.zones > 0 && fits(each, view.stall_budget)},
+                            {"zones_started", outcome.zones_started},
+                            {"zones_refused", outcome.zones_refused},
+                            {"stalled_share", outcome.stalled_share()},
+                            {"oom_kills", outcome.oom_kills},
+                            {"mean_held_kib", whole_kib(outcome.mean_held_kib)},
+                            {"mean_needed_kib", whole_kib(outcome.mean_ease_kib)},
+                            {"target_changes_per_zone_minute", changes_per_zone_minute(outcome)},
+                            {"stall_to_grant_ms",
+                             {{"count", outcome.stall_to_grant_ms.size()},
+                              {"median", quantile(outcome.stall_to_grant_ms, 0.5)},
+                              {"p99", quantile(outcome.stall_to_grant_ms, 0.99)}}}});
+    }
+    return {{"host_kib", view.host_kib},       {"dom0_kib", view.dom0_kib},
+            {"duration_ms", view.duration_ms}, {"stall_budget", view.stall_budget},
+            {"searched", view.most},           {"workloads", view.workloads},
+            {"policies", std::move(policies)}};
+}
+
+}  // namespace xenpack
