@@ -105,8 +105,8 @@ void Watcher::look() {
     host.reserve_kib = reserve_kib_ = config_.reserve
                                           ? config_.reserve->of(host_.total_kib)
                                           : learned_reserve_kib(ledger_, host_.total_kib);
-    host.promised_kib += keep_dom0(host, now_ms);
     add_starts(host, ledger_.pending_kib());
+    host.promised_kib += keep_dom0(host, now_ms);
     const Plan decided = plan(host, ledger_, now_ms);
     apply(decided);
     grant_starts(decided);

@@ -197,6 +197,7 @@ Expected<void> Watcher::reserve(const json& asked, const Control::Caller& caller
     if (auto learned = learn(); !learned) {
         return learned;
     }
+    follow_starts();
     const bool known = std::ranges::any_of(
         desk_->book().entries(), [&](const Reservation& r) { return r.uuid == reservation->uuid; });
     for (const Zone* zone : zones_->all()) {

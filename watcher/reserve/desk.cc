@@ -186,7 +186,6 @@ Expected<void> Desk::release(std::uint64_t id) {
         return fail_with(ENOENT, "there is no reservation {}; it may have ended by itself", id);
     }
     end({*ended}, nullptr);
-    mediator_.reservations_changed();
     return {};
 }
 
@@ -201,7 +200,6 @@ void Desk::caller_gone(std::uint64_t caller) {
     const Reservation* r = book_.find(id);
     if (r != nullptr && r->state == ReservationState::waiting) {
         end({*book_.release(id)}, nullptr);
-        mediator_.reservations_changed();
     }
 }
 
@@ -225,6 +223,9 @@ void Desk::end(const std::vector<EndedReservation>& ended, const StartSupply* su
             })) {
             owners_.erase(process);
         }
+    }
+    if (!ended.empty()) {  // what they leave may be enough for others
+        mediator_.reservations_changed();
     }
 }
 
