@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A PVH guest that starts and sleeps for ever: for lab cases in which many domains must run and none
- * must do anything. Entered as Xen's public/elfnote.h says of XEN_ELFNOTE_PHYS32_ENTRY: in protected
- * mode, without paging. It asks nothing of Xen. With interrupts off Xen would take hlt for its end.
+ * A PVH guest that runs for a moment, long enough for Xen's accounts, and sleeps for ever: for lab
+ * cases in which many domains must run and none must do anything. Entered as Xen's public/elfnote.h
+ * says of XEN_ELFNOTE_PHYS32_ENTRY: in protected mode, without paging. It asks nothing of Xen. With
+ * interrupts off Xen would take hlt for its end.
  */
     .section .note.Xen, "a", @note
     .balign 4
@@ -16,6 +17,9 @@
     .code32
     .globl _start
 _start:
+    movl $10000000, %ecx
+2:  decl %ecx
+    jnz 2b
     sti
 1:  hlt
     jmp 1b
