@@ -170,9 +170,14 @@ void Desk::follow(const std::vector<StartedDomain>& domains) {
     if (book_.entries().empty()) {
         return;
     }
-    const std::uint64_t held_kib = book_.held_kib();
+    // How much a domain has taken is seen again after a restart; that it was there, is not.
+    const auto in_transfer = [this] {
+        return std::ranges::count(book_.entries(), ReservationState::in_transfer,
+                                  &Reservation::state);
+    };
+    const auto before = in_transfer();
     const std::vector<EndedReservation> ended = book_.follow(domains);
-    unsaved_ = unsaved_ || held_kib != book_.held_kib();
+    unsaved_ = unsaved_ || before != in_transfer();
     end(ended, nullptr);
 }
 

@@ -11,6 +11,9 @@ plugin=/usr/lib/xenpack/xenpack-libxl.so
 [[ -e $plugin ]] || plugin=$(echo /usr/lib/*/xenpack/xenpack-libxl.so)
 printf '[host]\nreserve = 32M\nstart-reserve = 0M\nemergency = 40M\n[zone]\nfloor = 96M\n' >/etc/xenpack/xenpack.conf
 mkdir -p /var/lock # xl's
+# Ten xl at once, on one emulated processor: their consoles must answer within libxl's 10 s all the same.
+xl sched-credit2 -d 0 -w 65535
+renice -n -15 -p "$(pidof xenconsoled)" "$(pidof oxenstored xenstored)" >/dev/null
 head -c 1 /dev/random >/dev/null # xl makes uuids, slowly where the kernel has no random numbers yet
 
 host_kib() { plugin_probe "$plugin" host | value_of "$1"; }
@@ -60,7 +63,7 @@ for zone in "${starts[@]}"; do
         'tsc_mode = "native"' >"$lab_state/$zone.cfg"
 done
 printf '%s\n' 'kernel = "/lab/guest/vmlinux"' "ramdisk = \"$lab_state/guest.cpio\"" \
-    'extra = "console=hvc0 quiet loglevel=4 mitigations=off init_on_alloc=0 pci=noearly xenpack.guest=off"' >>"$lab_state/s0.cfg"
+    'cpu_weight = 16' 'extra = "console=hvc0 quiet loglevel=4 mitigations=off init_on_alloc=0 pci=noearly xenpack.guest=off"' >>"$lab_state/s0.cfg"
 zone_skip s0
 note "free in Xen: $(xen_free_mib) MiB, for ten starts of 112 MiB and more"
 check "there is not enough free for all" is "$(xen_free_mib)" -lt 900
@@ -77,7 +80,7 @@ over_promised() {
 monitor() {
     while [[ ! -e $lab_state/monitor.stop ]]; do
         over_promised && over_promised && tail -n 1 "$lab_state/monitor.log" >>"$lab_state/monitor.bad"
-        sleep 0.1
+        sleep 0.3
     done
 }
 monitor &
@@ -124,6 +127,14 @@ for try in first second third; do # the machine may be busy with others
 done
 check "in under a second, xl's dry run included: $quickest ms" is "$quickest" -lt 1000
 
+# ---- Left paused: it never runs, and has its memory all the same
+zone_destroy s1
+sed 's/"s1"/"still"/' "$lab_state/s1.cfg" >"$lab_state/still.cfg"
+check "a start that xl leaves paused" xenpack create -q -p "$lab_state/still.cfg"
+check "is there, paused" eventually 5 named still 'it is being built'
+check "and holds no promise any more" eventually 10 not_reserved still
+zone_destroy still
+
 # ---- Killed daemon, killed client. A start that takes no memory: xl prints and sleeps.
 mkdir -p "$lab_state/fake"
 cat >"$lab_state/fake/xl" <<'END'
@@ -141,7 +152,7 @@ reserve_for() { # NAME KIB
     PATH=$lab_state/fake:$PATH xenpack create --wait 5m "$1" >"$lab_state/$1.out" 2>&1 </dev/null &
     printf '%s' $! >"$lab_state/$1.pid"
 }
-zone_destroy s0 s1 s2 s3 s4 s5 s6 s7
+zone_destroy s0 s2 s3 s4 s5 s6 s7
 check "another donor is created" zone_create donor3 memory=400 maxmem=512 xenpack.heartbeat=5
 check "and up" zone_up donor3
 check "and reports" eventually 30 state_is donor3 "steady shrinking growing"

@@ -17,7 +17,7 @@
     .code32
     .globl _start
 _start:
-    movl $10000000, %ecx
+    movl $2000000, %ecx
 2:  decl %ecx
     jnz 2b
     sti
