@@ -43,9 +43,12 @@ std::string show_duration(std::int64_t ms) {
         return fmt::format("{:.1f}s", static_cast<double>(ms) / 1000);
     }
     if (ms < kHour) {
-        return fmt::format("{}m {:02}s", ms / kMinute, ms % kMinute / kSecond);
+        const std::int64_t seconds = ms % kMinute / kSecond;
+        return fmt::format("{}m", ms / kMinute) +
+               (seconds == 0 ? "" : fmt::format(" {:02}s", seconds));
     }
-    return fmt::format("{}h {:02}m", ms / kHour, ms % kHour / kMinute);
+    const std::int64_t minutes = ms % kHour / kMinute;
+    return fmt::format("{}h", ms / kHour) + (minutes == 0 ? "" : fmt::format(" {:02}m", minutes));
 }
 
 }  // namespace xenpack

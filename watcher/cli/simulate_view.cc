@@ -76,6 +76,9 @@ std::string head(const SimulationView& view) {
 
 std::string conclusion(const SimulationView& view) {
     const Simulated& ours = view.policies.front();
+    if (view.most && ours.zones == 0) {
+        return "\nNot one zone fits: with --zones 1 it is told what happens.\n";
+    }
     if (view.most && ours.zones >= view.ceiling) {
         return fmt::format(
             "\nMore may fit: the search ends at {}. With --zones, any number is "
