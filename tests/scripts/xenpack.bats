@@ -24,7 +24,7 @@ commands() {
 
 # The long options of a command, one a line.
 options_of() {
-    "$XENPACK" "$1" --help | grep -oE '^  [^ ]*--[a-z-]+' | grep -oE -- '--[a-z-]+'
+    "$XENPACK" "$1" --help | grep -oE '^  [^ ]*--[a-z0-9-]+' | grep -oE -- '--[a-z0-9-]+'
 }
 
 @test "--help and --version succeed and say what they should" {
@@ -37,7 +37,7 @@ options_of() {
 }
 
 @test "every command has help with an example" {
-    [ "$(commands | wc -l)" -eq 6 ]
+    [ "$(commands | wc -l)" -eq 8 ]
     for command in $(commands); do
         run "$XENPACK" "$command" --help
         [ "$status" -eq 0 ]
@@ -155,7 +155,7 @@ s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); os.chmod(sys.argv[1], 0o
 
 @test "xenpack(1) describes no option that there is not" {
     all=$(for command in $(commands); do options_of "$command"; done; echo "--help --version")
-    for option in $(grep -oE '\*--[a-z-]+' etc/man/xenpack.1.scd | tr -d '*' | sort -u); do
+    for option in $(grep -oE '\*--[a-z0-9-]+' etc/man/xenpack.1.scd | tr -d '*' | sort -u); do
         grep -qwF -- "$option" <<<"$all" || { echo "$option"; false; }
     done
 }
@@ -187,7 +187,7 @@ s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); os.chmod(sys.argv[1], 0o
 }
 
 @test "xenpackd(8) and xenpack-guest(8) describe the options of their programs" {
-    for option in $(grep -oE '"--[a-z-]+"' watcher/xenpackd.cc | tr -d '"'); do
+    for option in $(grep -oE '"--[a-z0-9-]+"' watcher/xenpackd.cc | tr -d '"'); do
         [ "$option" = --version ] || grep -q "^\*$option\*" etc/man/xenpackd.8.scd ||
             { echo "xenpackd $option"; false; }
     done
