@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Child: the command that is recorded, begun inside its cgroup. Called by `xenpack record`; it waits
-// for no child and ends none.
+// Child: the command that is recorded, begun inside its cgroup. Called by `xenpack record`; it
+// waits for no child and ends none.
 #pragma once
 
 #include <string>
