@@ -47,7 +47,7 @@ void Watcher::target_was_changed(Zone& zone, std::uint64_t from_kib, std::uint64
 }
 
 void Watcher::dom0_was_changed(std::uint64_t from_kib, std::uint64_t to_kib) {
-    if (to_kib >= from_kib || to_kib == dom0_told_kib_) {
+    if (to_kib + kReachedWithinKib >= from_kib || to_kib == dom0_told_kib_) {
         return;
     }
     const std::int64_t now_ms = Loop::now_ms();

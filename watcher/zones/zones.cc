@@ -78,6 +78,7 @@ struct Zones::Watched {
         on_name();
         on_target();
         on_static_max();
+        basics_known = true;
     }
 
     void listen() {
@@ -112,8 +113,12 @@ struct Zones::Watched {
     }
 
     void on_target() {
-        const auto before = zone.target_kib;
+        auto before = zone.target_kib;
         update(zone.target_kib, "memory/target");
+        if (!before && basics_known && zone.key.domid == 0) {
+            before =
+                zone.domain.current_kib;  // libxl writes dom0 a target when it first changes it
+        }
         if (before && zone.target_kib && *before != *zone.target_kib) {
             owner.mediator_.target_was_changed(zone, *before, *zone.target_kib);
         }
@@ -245,6 +250,7 @@ struct Zones::Watched {
 
     Zones& owner;
     Zone zone;
+    bool basics_known = false;
     bool classified = false;
     Flood flood{kReportBurst, kReportsPerS};
     std::unique_ptr<Loop::Timer> flood_timer;
@@ -295,6 +301,7 @@ void Zones::sync(const std::vector<xenpack_domain>& domains) {
                 dom0_watched_ = std::make_unique<Watched>(*this, domain);
                 dom0_watched_->watch_basics();
             }
+            dom0_watched_->zone.domain = domain;
             dom0_ = {domain, dom0_watched_->zone.target_kib};
         } else if ((domain.flags & XENPACK_DOMAIN_IS_DYING) == 0) {
             add(domain);
