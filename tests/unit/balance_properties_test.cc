@@ -239,16 +239,18 @@ class Chaos {
             case 1:
             case 2:
                 zone.domain->paused = !zone.domain->paused;
-                host_.look_soon();
+                host_.look_soon(zone);
                 break;
             case 3:
                 choose_speech(zone);
                 break;
             case 4:
                 zone.zone.domain.flags ^= std::uint32_t{XENPACK_DOMAIN_IS_SHUTDOWN};
+                host_.look_soon(zone);
                 break;
             case 5:
                 zone.zone.flooding_until_ms = host_.now_ms() + 4'000;
+                host_.look_soon(zone);
                 break;
             default:
                 admin_changes(zone);
@@ -274,7 +276,7 @@ class Chaos {
             default:
                 set = {};
         }
-        host_.look_soon();
+        host_.look_soon(zone);
     }
 
     // ---- What is said.
@@ -363,7 +365,7 @@ class Chaos {
                             zone.static_max_kib.value_or(0));
             if (sample) {
                 take_sample(zone, *sample, host_.now_ms());
-                host_.look_soon();
+                host_.look_soon(*found->second);
             }
         }
     }

@@ -11,6 +11,9 @@ namespace {
 
 // After a refused change, as the watcher does.
 constexpr std::int64_t kBusyMs = 1'000;
+// So long the watcher takes a view to be good of which nothing is heard.
+constexpr std::int64_t kTightViewMs = 2'000;
+constexpr std::int64_t kCalmViewMs = 60'000;
 
 }  // namespace
 
@@ -135,6 +138,7 @@ void WatchedHost::listen() {
 void WatchedHost::hear(WatchedZone& watched, const std::string& untrusted_text) {
     Zone& zone = watched.zone;
     const auto report = parse_report(untrusted_text);
+    zone.changed = true;
     if (!report || report->total_kib > zone.static_max_kib.value_or(0)) {
         zone.garbled_why = report ? "it says it has more than it may have" : report.error().what;
         look_is_due_ = true;
@@ -152,11 +156,15 @@ void WatchedHost::hear(WatchedZone& watched, const std::string& untrusted_text) 
 void WatchedHost::look_at(WatchedZone& watched) {
     const sim::Domain& domain = *watched.domain;
     Zone& zone = watched.zone;
+    const std::uint32_t flags = (zone.domain.flags & ~std::uint32_t{XENPACK_DOMAIN_IS_PAUSED}) |
+                                (domain.paused ? std::uint32_t{XENPACK_DOMAIN_IS_PAUSED} : 0U);
+    zone.changed = zone.changed || zone.domain.flags != flags ||
+                   zone.domain.current_kib != domain.current_kib ||
+                   zone.domain.limit_kib != domain.limit_kib;
     zone.domain.domid = domain.domid;
     zone.domain.current_kib = domain.current_kib;
     zone.domain.limit_kib = domain.limit_kib;
-    zone.domain.flags &= ~std::uint32_t{XENPACK_DOMAIN_IS_PAUSED};
-    zone.domain.flags |= domain.paused ? std::uint32_t{XENPACK_DOMAIN_IS_PAUSED} : 0U;
+    zone.domain.flags = flags;
     zone.target_kib = domain.target_kib;
     follow(zone, now_ms());
 }
@@ -166,37 +174,60 @@ void WatchedHost::look() {
     look_is_due_ = false;
     for (const auto& [domid, watched] : zones_) {
         look_at(*watched);
-        Zone& zone = watched->zone;
-        excuse(zone, host_.free_kib(), rules_.emergency_kib, now_ms());
-        if (const auto holds = target_if_stuck_kib(zone, now_ms())) {
-            watched->moved_stuck += set_target(*watched, *holds, false) ? 1U : 0U;
+        if (watched->zone.changed || now_ms() >= watched->zone.view_until_ms) {
+            refresh_view(*watched);
         }
-        ledger_.put(watched->slot, view_of(zone, now_ms()));
     }
-    grant_request();
     HostView view;
     view.free_kib = host_.free_kib();
     view.reserve_kib =
         rules_.reserve_kib.value_or(learned_reserve_kib(ledger_, host_.config().total_kib));
     view.emergency_kib = rules_.emergency_kib;
     view.start_reserve_kib = rules_.start_reserve_kib;
+    view.reserve_kib = std::max(view.reserve_kib, view.emergency_kib + view.start_reserve_kib);
     view.promised_kib = promised_kib_;
-    view.wanted_by_starts_kib = wanted_kib_;
+    const std::uint64_t spoken_for_kib = view.emergency_kib + promised_kib_ + ledger_.pending_kib();
+    view.wanted_by_starts_kib =
+        wanted_kib_ +
+        std::min(promised_kib_, spoken_for_kib - std::min(spoken_for_kib, view.free_kib));
     last_plan_ = plan(view, ledger_, now_ms());
     if (on_plan) {
         on_plan(view, last_plan_);
     }
     apply(last_plan_);
-    for (const auto& [domid, watched] : zones_) {
-        settle(*watched);
+    grant_request(last_plan_);
+    if (host_state_ == HostState::plenty && last_plan_.state != HostState::plenty) {
+        for (const auto& [domid, watched] : zones_) {
+            watched->zone.changed = true;
+        }
     }
+    host_state_ = last_plan_.state;
     schedule(last_plan_);
 }
 
-// Free memory that is promised to no one may be promised to who asked, before zones are.
-void WatchedHost::grant_request() {
-    const std::uint64_t taken_kib = rules_.emergency_kib + promised_kib_ + ledger_.pending_kib();
-    if (wanted_kib_ > 0 && host_.free_kib() >= taken_kib + wanted_kib_) {
+void WatchedHost::refresh_view(WatchedZone& watched) {
+    Zone& zone = watched.zone;
+    excuse(zone, host_.free_kib(), rules_.emergency_kib, now_ms());
+    if (const auto holds = target_if_stuck_kib(zone, now_ms())) {
+        watched.moved_stuck += set_target(watched, *holds, false) ? 1U : 0U;
+    }
+    settle(watched);
+    ledger_.put(watched.slot, view_of(zone, now_ms()));
+    const auto next_ms = next_change_ms(zone, now_ms());
+    zone.wake_ms = next_ms.value_or(0);
+    zone.view_until_ms =
+        std::min(next_ms.value_or(now_ms() + kCalmViewMs),
+                 now_ms() + (host_state_ == HostState::plenty ? kCalmViewMs : kTightViewMs));
+    zone.changed = direction_of(zone) != Direction::none;
+}
+
+// Of what zones have left.
+void WatchedHost::grant_request(const Plan& decided) {
+    std::uint64_t granted_kib = 0;
+    for (const Change& change : decided.grow) {
+        granted_kib += change.to_kib - change.from_kib;
+    }
+    if (wanted_kib_ > 0 && granted_kib + wanted_kib_ <= decided.spendable_kib) {
         promised_kib_ += wanted_kib_;
         wanted_kib_ = 0;
     }
@@ -223,6 +254,7 @@ void WatchedHost::apply(const Plan& decided) {
 
 bool WatchedHost::set_target(WatchedZone& watched, std::uint64_t target_kib, bool keep_limit) {
     Zone& zone = watched.zone;
+    zone.changed = true;
     if (on_set_target && !on_set_target(watched, target_kib)) {
         zone.busy_until_ms = now_ms() + kBusyMs;
         return false;
@@ -249,15 +281,7 @@ void WatchedHost::schedule(const Plan& decided) {
         }
     };
     for (const auto& [domid, watched] : zones_) {
-        const Zone& zone = watched->zone;
-        if (zone.pressure.agent != Agent::none) {
-            consider(stale_at_ms(zone.pressure));
-            if (decided.state != HostState::plenty) {
-                consider(grace_ends_ms(zone));
-            }
-        }
-        consider(zone.busy_until_ms);
-        consider(zone.progress.stuck_until_ms);
+        consider(watched->zone.wake_ms);
     }
     next_look_ms_ = next_ms;
 }

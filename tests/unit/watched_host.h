@@ -94,7 +94,8 @@ class WatchedHost {
     [[nodiscard]] const std::map<std::uint32_t, std::unique_ptr<WatchedZone>>& zones() const {
         return zones_;
     }
-    void look_soon() { look_is_due_ = true; }
+    // As after an admin's word, or news from elsewhere.
+    void look_soon(WatchedZone& zone) { zone.zone.changed = look_is_due_ = true; }
 
     // Before a plan is carried out; `view` is what it was made from.
     std::function<void(const HostView& view, const Plan& plan)> on_plan;
@@ -106,7 +107,8 @@ class WatchedHost {
     void hear(WatchedZone& zone, const std::string& untrusted_text);
     void look();
     void look_at(WatchedZone& zone);
-    void grant_request();
+    void refresh_view(WatchedZone& zone);
+    void grant_request(const Plan& plan);
     void apply(const Plan& plan);
     void settle(WatchedZone& zone);
     void schedule(const Plan& plan);
@@ -123,6 +125,7 @@ class WatchedHost {
     std::uint64_t promised_kib_ = 0;
     std::uint64_t looks_ = 0;
     std::uint8_t uuids_ = 0;
+    HostState host_state_ = HostState::plenty;
     bool look_is_due_ = false;
     std::int64_t next_look_ms_ = 0;
 };
