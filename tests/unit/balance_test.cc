@@ -170,6 +170,7 @@ TEST(Plan, LeavesARecentPeakToItsZoneUnlessAnotherWaits) {
 TEST(Plan, TakesAPageCacheInUseSlowlyWhileNoOneIsInDanger) {
     std::vector<ZoneView> zones{zone(256, 300), zone(900, 900)};
     zones[0].must_kib = 256 * kMib;
+    zones[0].stalled = true;
     zones[1].must_kib = 400 * kMib;
     zones[1].calm_ms = kCalmMs;
     EXPECT_EQ(taken(plan(host_without_reserve(72), zones, kNowMs), 1),
@@ -183,8 +184,29 @@ TEST(Plan, TakesAPageCacheInUseSlowlyWhileNoOneIsInDanger) {
     EXPECT_EQ(taken(plan(host_without_reserve(72), zones, kNowMs), 1), 0U);
 }
 
+TEST(Plan, TakesNoPageCacheInUseForZonesThatNeitherStallNorAreInDanger) {
+    std::vector<ZoneView> zones{zone(256, 500), zone(900, 900)};
+    zones[0].must_kib = 256 * kMib;
+    zones[1].must_kib = 400 * kMib;
+    zones[1].calm_ms = kCalmMs;
+    const Plan p = plan(host(72), zones, kNowMs);
+    EXPECT_EQ(p.waiting.size(), 1U);
+    EXPECT_EQ(taken(p, 1), 0U);
+}
+
+TEST(Plan, AZoneDoesNotTakeBackTheCacheItWasAskedToGive) {
+    std::vector<ZoneView> zones{zone(900, 900)};
+    zones[0].must_kib = 400 * kMib;
+    zones[0].kept_cache_kib = 450 * kMib;
+    zones[0].target_kib = 800 * kMib;  // as it was just told
+    zones[0].leaving_kib = 100 * kMib;
+    EXPECT_EQ(granted(plan(host(150), zones, kNowMs), 0), 0U);
+    zones[0].kept_cache_kib = 0;  // it misses it
+    EXPECT_EQ(granted(plan(host(150), zones, kNowMs), 0), 100 * kMib);
+}
+
 TEST(Plan, TakesAPageCacheInUseAtOnceForAZoneInDanger) {
-    std::vector<ZoneView> zones{zone(256, 600), zone(900, 900)};
+    std::vector<ZoneView> zones{zone(256, 800), zone(900, 900)};
     zones[1].must_kib = 400 * kMib;
     zones[1].last_shrink_ms = kNowMs - kSlowShrinkEveryMs / 2;
     EXPECT_GE(taken(plan(host(72), zones, kNowMs), 1), 250 * kMib);

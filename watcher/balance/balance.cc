@@ -133,9 +133,10 @@ struct Wishing {
 };
 
 struct Spent {
-    std::uint64_t free_kib = 0;     // of the host's free memory
-    std::uint64_t leaving_kib = 0;  // of what was leaving its zone and now stays
-    bool danger = false;            // a zone has to wait for what it must have
+    std::uint64_t free_kib = 0;      // of the host's free memory
+    std::uint64_t leaving_kib = 0;   // of what was leaving its zone and now stays
+    bool danger = false;             // a zone has to wait for what it must have
+    std::uint64_t pressing_kib = 0;  // waited for by zones that stall or are in danger
 };
 
 // Those at ease are grown ahead of the bursts they are known for, out of what nobody needs: what
@@ -175,6 +176,7 @@ Spent add_grows(const HostView& host, const Ledger& zones, Plan& plan) {
     std::uint64_t left_kib = wishing.grant(plan.spendable_kib, must);
     const std::vector<std::uint64_t> must_grants = wishing.grants;
     left_kib = wishing.grant(left_kib, hard);
+    const std::vector<std::uint64_t> hard_grants = wishing.grants;
     left_kib = wishing.grant(minus(left_kib, host.start_reserve_kib), need);
     const std::vector<std::uint64_t> need_grants = wishing.grants;
     // What zones only would like comes out of what the host keeps for no one.
@@ -192,6 +194,7 @@ Spent add_grows(const HostView& host, const Ledger& zones, Plan& plan) {
             plan.waiting.push_back(slot);
             plan.waiting_kib += waits;
         }
+        spent.pressing_kib += must[i] + hard[i] - hard_grants[i];
         spent.danger =
             spent.danger || own + must_grants[i] + kGrowStepMinKib <= zones.wish(slot).must_kib;
         if (own + wishing.grants[i] > 0) {
@@ -330,13 +333,16 @@ class Taking {
 
 // For what is waited for: from those who lose nothing by it, then from those who lose little. What
 // the reserve lacks is taken along, or the next one would wait as well.
-void take_for_waiting(std::uint64_t needed_kib, std::uint64_t lacking_kib, bool danger,
+void take_for_waiting(std::uint64_t needed_kib, std::uint64_t lacking_kib, const Spent& spent,
                       const Ledger& zones, std::int64_t now_ms, const HostView& host, Plan& plan) {
     Taking taking(zones, now_ms, plan);
-    const auto pace = danger ? Taking::Pace::waited_for_in_danger : Taking::Pace::waited_for;
+    const auto pace = spent.danger ? Taking::Pace::waited_for_in_danger : Taking::Pace::waited_for;
     std::uint64_t left_kib = taking.take(needed_kib + lacking_kib, Keep::slow, pace);
     left_kib = taking.take(minus(left_kib, lacking_kib / 2), Keep::quick, pace);
-    (void)taking.take(minus(left_kib, lacking_kib - lacking_kib / 2), Keep::must, pace);
+    left_kib = minus(left_kib, lacking_kib - lacking_kib / 2);
+    // Page cache in use only moves to where it saves more: else zones at ease would pass it round.
+    const std::uint64_t pressing_kib = spent.pressing_kib + host.wanted_by_starts_kib;
+    (void)taking.take(std::min(left_kib, pressing_kib), Keep::must, pace);
     taking.add_to(plan, ChangeWhy::give, host);
 }
 
@@ -391,8 +397,8 @@ Plan plan(const HostView& host, const Ledger& zones, std::int64_t now_ms) {
     add_limit_shrinks(zones, now_ms, plan);
     if (plan.state == HostState::shortage) {
         take_for_waiting(minus(plan.waiting_kib, leaving_kib),
-                         minus(lacking_kib, minus(leaving_kib, plan.waiting_kib)), spent.danger,
-                         zones, now_ms, host, plan);
+                         minus(lacking_kib, minus(leaving_kib, plan.waiting_kib)), spent, zones,
+                         now_ms, host, plan);
     } else if (plan.state == HostState::tight) {
         take_for_reserve(minus(lacking_kib, leaving_kib), zones, now_ms, host, plan);
     }

@@ -12,8 +12,8 @@
 //   - While memory is plentiful nothing is taken. While the free memory is under the reserve, a
 //     little is taken from what zones do not even need for long (their slow need). While a zone or
 //     a start waits, the idlest give first: what is beyond their slow need, then beyond their quick
-//     need; and where another stalls or is in danger, also the page cache of those who do not
-//     stall, until all feel it alike.
+//     need; and for starts, and what those lack who stall or are in danger, also the page cache of
+//     those who do not stall, until all feel it alike.
 //   - A donor is asked again only after Xen has confirmed what it was asked before.
 #pragma once
 

@@ -55,7 +55,10 @@ Wish wish_of(const ZoneView& z) {
     if (!z.may_change || (z.quick_need_kib == 0 && !z.pin_kib && z.target_kib >= z.floor_kib)) {
         return wish;
     }
-    const std::uint64_t need_to = within(z, z.pin_kib.value_or(z.quick_need_kib));
+    // Else it would take back the page cache that it was just asked to give.
+    const std::uint64_t quick_kib = std::max(minus(z.quick_need_kib, z.kept_cache_kib),
+                                             std::min(z.quick_need_kib, z.target_kib));
+    const std::uint64_t need_to = within(z, z.pin_kib.value_or(quick_kib));
     wish.need_kib = whole_pages(minus(need_to, z.target_kib));
     const bool admins_word = z.pin_kib || z.target_kib < z.floor_kib;
     const bool in_danger = z.target_kib + kGrowStepMinKib < within(z, z.must_kib);

@@ -17,6 +17,7 @@ struct ZoneView {
     // As in struct Demand; all 0: unknown.
     std::uint64_t must_kib = 0;
     std::uint64_t quick_need_kib = 0;
+    std::uint64_t kept_cache_kib = 0;  // of the quick need: page cache it has, and does not ask for
     std::uint64_t slow_need_kib = 0;
     std::uint64_t burst_kib = 0;
     std::uint64_t cached_kib = 0;

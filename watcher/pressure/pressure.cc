@@ -235,14 +235,18 @@ Demand demand_of(const Pressure& p, const DemandRule& rule, std::int64_t now_ms)
         halved(p.cache_kib, silent_ms, std::max(p.cache_half_life_ms, kCacheHalfLifeMs));
     // One that reads nothing again has all the cache it needs, and none to ask for.
     const bool misses = halved(p.missed_kib, silent_ms, kMissedHalfLifeMs) >= kMissedLeastKib;
+    const std::uint64_t missed_cache_kib = misses || demand.stalled ? cache_kib : 0;
     const std::uint64_t cache_now_kib =
-        misses || demand.stalled ? cache_kib : std::min(cache_kib, minus(p.total_kib, p.used_kib));
+        std::max(missed_cache_kib, std::min(cache_kib, minus(p.total_kib, p.used_kib)));
     const std::uint64_t cushion_kib = halved(p.cushion_kib, silent_ms, kCalmHalfLifeMs);
     // Twice what is in use is the most that a rise alone may claim.
     const std::uint64_t lead_kib = std::min(p.rise_kib_per_s * kLeadMs / 1000, p.used_kib);
     demand.step_kib = lead_kib / 2;
     demand.cached_kib = cache_held_kib(p);
     demand.quick_kib = base_kib + lead_kib + std::max({margin_kib, cache_now_kib, cushion_kib});
+    demand.kept_cache_kib =
+        minus(demand.quick_kib,
+              base_kib + lead_kib + std::max({margin_kib, missed_cache_kib, cushion_kib}));
     const std::uint64_t slow_used_kib =
         p.used_slow_kib > p.used_kib ? decayed_towards(p.used_kib, p.used_slow_kib, silent_ms)
                                      : p.used_kib;

@@ -70,8 +70,10 @@ inline constexpr std::uint64_t kQubesHeartbeatMs = 300'000;
 
 // What a zone needs, as sizes of its domain, each at least the one before.
 struct Demand {
-    std::uint64_t must_kib = 0;    // below this it is in danger: use, and room for a first rise
-    std::uint64_t quick_kib = 0;   // at ease now: also its bursts, its cache, and an end to a stall
+    std::uint64_t must_kib = 0;   // below this it is in danger: use, and room for a first rise
+    std::uint64_t quick_kib = 0;  // at ease now: also its bursts, its cache, and an end to a stall
+    // Of quick_kib, page cache that it has and does not miss: not to be asked for if it is gone.
+    std::uint64_t kept_cache_kib = 0;
     std::uint64_t slow_kib = 0;    // at ease for long: also its recent peak, and all its headroom
     std::uint64_t burst_kib = 0;   // what it may come to want within a second, beyond must
     std::uint64_t step_kib = 0;    // while it rises, grow it by no less: each change costs

@@ -89,6 +89,7 @@ void add_demand(const Zone& zone, std::int64_t now_ms, ZoneView& view) {
     const Demand demand = demand_of(zone.pressure, demand_rule(zone), now_ms);
     view.must_kib = demand.must_kib;
     view.quick_need_kib = demand.quick_kib;
+    view.kept_cache_kib = demand.kept_cache_kib;
     view.slow_need_kib = demand.slow_kib;
     view.burst_kib = demand.burst_kib;
     view.step_kib = demand.step_kib;
