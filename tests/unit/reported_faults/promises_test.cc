@@ -63,13 +63,14 @@ TEST(ReportedFault, MemoryFreedForAStartIsThereWhenItIsBuilt) {
 // to others, since what it held was counted and not what it had been promised.
 TEST(ReportedFault, WhatIsStillOnItsWayToAZoneIsNotGivenToOthers) {
     WatchedHost host(host_of(1200));
-    sim::DomainConfig slow;
-    slow.memory_kib = 200 * kMib;
-    slow.max_memory_kib = 1000 * kMib;
-    slow.balloon.kib_per_s = 10 * kMib;
-    const auto wants = rising(kIdle, 20'000, {700 * kMib, 100 * kMib, 0, 0, 0});
-    WatchedZone* first = host.start(slow, wants);
-    WatchedZone* second = host.start(200, 1000, rising(kIdle, 25'000, {800 * kMib, 0, 0, 0, 0}));
+    sim::DomainConfig config;
+    config.memory_kib = 200 * kMib;
+    config.max_memory_kib = 1000 * kMib;
+    config.guest.swap_kib = 1000 * kMib;
+    config.balloon.kib_per_s = 10 * kMib;
+    const sim::Demand much{800 * kMib, 800 * kMib, 0, 0, 0};
+    WatchedZone* first = host.start(config, rising(kIdle, 20'000, much));
+    WatchedZone* second = host.start(config, rising(kIdle, 25'000, much));
     bool waited_meanwhile = false;
     for (int i = 0; i < 900; ++i) {
         host.step();
@@ -226,18 +227,20 @@ TEST(ReportedFault, ClaimedMemoryIsNotSpent) {
 //   6  Q1409, writing a target made a dead domain's directory anew: the plugin's.
 //      tests/plugin/test_target.c, a_domain_gone_from_the_store_is_not_written; lab case lifecycle,
 //      "it leaves no ghost".
-//   9  Q9917, five requests for memory at once locked the daemon: reservations'. What they want is
-//      one sum in HostView; their queue is not tested here.
+//   9  Q9917, five requests for memory at once locked the daemon: reservations'.
+//      tests/unit/reserve_book_test.cc, GrantsInOrderOfArrivalAndNobodyBeforeTheFirst, and
+//      PromisedMemoryIsNeverUsedTwiceInRandomSequences; lab case reserve.
 //  12  Q4135, "out of PoD memory": how a domain is started, before anything here knows of it. Not
 //      covered.
 //  16  Q959, another balancer shrank dom0: the watcher's. Lab case lifecycle, "dom0 keeps its
-//      floor". That there is another balancer is not noticed: not covered.
+//      floor"; that there is another: tests/unit/other_hands_test.cc.
 //  17  Q3079, dom0 out of memory: as 16.
 //  24  Q10035, "vmemmap alloc failure" as memory was plugged in: a PVH zone's kernel has the page
 //      descriptors for its maxmem since its boot, nothing is plugged in. Not covered for kernels
 //      that do.
 //  30  https://github.com/xapi-project/squeezed/pull/44, a reservation counted twice while it was
-//      handed over: reservations'. Not covered here.
+//      handed over: reservations'. tests/unit/reserve_book_test.cc,
+//      ADomainsPagesAreNotHeldBackAsWell and those after it.
 //  34  https://github.com/xapi-project/xen-api/pull/684, a domain destroyed in the midst of an
 //      action: the plugin's and the watcher's. tests/plugin/test_target.c, a_gone_domain_is_left_
 //      alone and those after it; lab case lifecycle, "Killed between an event and its handling".
