@@ -106,7 +106,12 @@ TEST_F(WatcherReserveTest, PromisesWhatIsFreeAndHoldsItBackUntilItIsReleased) {
     EXPECT_EQ((*granted)["owner"], "we?b");
     EXPECT_EQ((*granted)["pid"], getpid());
     const json status = watcher_->status();
-    EXPECT_EQ(status["reservations"], json::array({*granted})) << "as in status";
+    ASSERT_EQ(status["reservations"].size(), 1U);
+    for (const auto& [name, value] : granted->items()) {
+        if (!name.ends_with("_ms")) {  // time passes between the two
+            EXPECT_EQ(status["reservations"][0][name], value) << name;
+        }
+    }
     EXPECT_EQ(status["host"]["promised_to_starts_kib"], 100 * kMib);
     EXPECT_EQ(status["host"]["free_kib"], before["free_kib"]);
     ASSERT_TRUE(run_until(loop_, [&] {
