@@ -90,6 +90,7 @@ Expected<int> start_child(const std::vector<std::string>& argv,
         return tl::unexpected<Error>(fds.error());
     }
     std::vector<char*> words;
+    words.reserve(argv.size() + 1);
     for (const std::string& word : argv) {
         words.push_back(const_cast<char*>(word.c_str()));
     }

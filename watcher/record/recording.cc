@@ -137,13 +137,13 @@ void Recording::reap(Sampler* sampler, int command, Recorded& recorded) {
 }
 
 // The last sample comes when it comes: it may be too soon after another to tell a rate.
-void Recording::keep(Sample sample, Recorded& recorded) const {
+void Recording::keep(const Sample& sample, Recorded& recorded) const {
     std::vector<Sample>& samples = recorded.samples;
     if (samples.size() > 1 && sample.at_ms - samples.back().at_ms < interval_ms_ / 2 &&
         !samples.back().look) {
         samples.pop_back();
     }
-    samples.push_back(std::move(sample));
+    samples.push_back(sample);
 }
 
 Expected<Recorded> Recording::run(Sampler& sampler, std::optional<int> command) {
@@ -156,9 +156,9 @@ Expected<Recorded> Recording::run(Sampler& sampler, std::optional<int> command) 
     for (bool goes_on = true; goes_on;) {
         const auto at_ms =
             std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun).count();
-        auto sample = sampler.sample(at_ms);
+        const auto sample = sampler.sample(at_ms);
         if (sample) {
-            keep(std::move(*sample), recorded);
+            keep(*sample, recorded);
         } else if (recorded.samples.empty()) {
             return tl::unexpected<Error>(sample.error());
         } else {

@@ -51,7 +51,7 @@ class Recording {
     Recording() = default;
     [[nodiscard]] Expected<void> wait(Fired& fired);
     void take_signals(Fired& fired);
-    void keep(Sample sample, Recorded& recorded) const;
+    void keep(const Sample& sample, Recorded& recorded) const;
     void reap(Sampler* sampler, int command, Recorded& recorded);
 
     std::int64_t interval_ms_ = 0;

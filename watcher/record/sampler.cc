@@ -70,7 +70,7 @@ Expected<Memory> Sampler::memory() const {
     if (!text) {
         return tl::unexpected<Error>(text.error());
     }
-    const auto found = [&] {
+    auto found = [&] {
         if (place_.machine) {
             return memory_of_machine(*text, read_if_there(place_.proc + "/vmstat"));
         }

@@ -105,6 +105,7 @@ class Palette {
             }
         }
         std::vector<std::pair<double, std::string>> sorted;
+        sorted.reserve(held.size());
         for (const auto& [name, kib] : held) {
             sorted.emplace_back(-kib, name);
         }
@@ -334,8 +335,9 @@ constexpr std::size_t kNameMost = 30;  // bytes of a name in the legend
 
 void put_legend(std::string& text, const std::vector<Entry>& entries, double top) {
     for (std::size_t i = 0; i < entries.size(); ++i) {
+        const std::size_t row = i / kEntriesInRow;
         const double x = kLeft + static_cast<double>(i % kEntriesInRow) * kEntryWidth;
-        const double y = top + static_cast<double>(i / kEntriesInRow) * kLegendRow;
+        const double y = top + static_cast<double>(row) * kLegendRow;
         put(text,
             "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" fill=\"{}\" "
             "stroke=\"#999\" stroke-width=\"0.5\"/>\n",

@@ -26,7 +26,7 @@ sim::Trace made(sim::Trace (*generator)(const Shape&), std::uint64_t seed) {
 
 struct Made {
     Kind kind;
-    sim::Trace (*make)(std::uint64_t seed);
+    sim::Trace (*make)(std::uint64_t seed) = nullptr;
 };
 
 constexpr std::array<Made, 6> kMade = {{
@@ -68,6 +68,7 @@ void scale_to(sim::Trace& trace, std::uint64_t peak_kib) {
 const std::vector<Kind>& kinds() {
     static const std::vector<Kind> all = [] {
         std::vector<Kind> list;
+        list.reserve(kMade.size());
         for (const Made& each : kMade) {
             list.push_back(each.kind);
         }
