@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash disable=SC1091,SC2020,SC2154
-# lab: memory=2304 dom0=700M store=both timeout=420
+# lab: memory=2304 dom0=700M store=both timeout=700
 # Ten zones are started at once on a nearly full host, others have to give memory first: all run, and
 # nothing that was promised is used twice. What cannot be served is refused with what is missing, and
 # neither a killed daemon nor a killed client leaves a promise behind or loses one.
@@ -12,7 +12,7 @@ plugin=/usr/lib/xenpack/xenpack-libxl.so
 printf '[host]\nreserve = 32M\nstart-reserve = 0M\nemergency = 40M\n[zone]\nfloor = 96M\n' >/etc/xenpack/xenpack.conf
 mkdir -p /var/lock # xl's
 # Ten xl at once, on one emulated processor: their consoles must answer within libxl's 10 s all the same.
-xl sched-credit2 -d 0 -w 65535
+xl sched-credit2 -d 0 -w 4096
 renice -n -15 -p "$(pidof xenconsoled)" "$(pidof oxenstored xenstored)" >/dev/null
 head -c 1 /dev/random >/dev/null # xl makes uuids, slowly where the kernel has no random numbers yet
 
