@@ -116,8 +116,9 @@ plugin_test_parts := $(filter-out $(plugin_tests),$(wildcard tests/plugin/*.c te
 plugin_test_names := $(basename $(notdir $(plugin_tests)))
 # A program that tries a plugin on a host, by hand or in the lab. Not installed.
 probe_src := $(wildcard tests/plugin/on_host/*.cc)
-# The benchmark of policies in virtual time. What it is made of, but for its main, is tested too.
-bench_main := tests/bench/balance_bench.cc
+# The benchmarks in virtual time, of policies and of scale. What they are made of, but for their
+# mains, is tested too.
+bench_main := $(wildcard tests/bench/*_bench.cc)
 bench_src := $(filter-out $(bench_main),$(wildcard tests/bench/*.cc tests/bench/*/*.cc))
 unit_src += $(bench_src)
 fuzz_names := $(patsubst tests/fuzz/%.cc,%,$(wildcard tests/fuzz/*_fuzz.cc))
@@ -177,7 +178,7 @@ $(1)/tests/unit: $(call objects,$(1),$(unit_src)) $(1)/rooms.a
 	$$(call say,LINK,$$@)$(2) -Wl,--as-needed $(4) -o $$@ $$(filter %.o %.a,$$^) $(host_libs) \
 	    -lgmock_main $(GTEST_LIBS)
 
-$(1)/tests/balance_bench: $(call objects,$(1),$(bench_main) $(bench_src)) $(1)/rooms.a
+$(1)/tests/%_bench: $(1)/obj/tests/bench/%_bench.o $(call objects,$(1),$(bench_src)) $(1)/rooms.a
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)$(2) -Wl,--as-needed $(4) -o $$@ $$(filter %.o %.a,$$^) $(host_libs)
 
@@ -268,7 +269,7 @@ build/stage: all
 
 # ---- the lab ------------------------------------------------------------------------------------
 
-.PHONY: demo bench bench-balance lab
+.PHONY: demo bench bench-balance bench-scale lab
 # Put into the lab's dom0: what is installed on a host, and what only the lab's cases use.
 lab_payload := --payload build/lab-stage --payload build/lab-tools
 lab_needs := build/lab-stage build/lab-tools/usr/bin/plugin_probe \
@@ -295,6 +296,8 @@ lab: $(lab_needs) ; $(Q)tests/lab/shell $(lab_payload)
 
 # On a simulated host, in virtual time: Xenpack's policy beside the published rules of others.
 bench-balance: build/tests/balance_bench ; $(Q)$<
+# What one decision costs on a host of 10 to 100,000 zones.
+bench-scale: build/tests/scale_bench ; $(Q)$<
 
 # ---- tests --------------------------------------------------------------------------------------
 
@@ -396,7 +399,8 @@ help:
 	    'make check-NAME   one suite: $(quick_suites) lab' \
 	    'make check-lab CASE=NAME   one case of the lab' \
 	    'make bench        what a decision costs, measured in the lab' \
-    'make bench-balance   how many zones fit, beside the rules of others; on a simulated host' \
+	    'make bench-balance   how many zones fit, beside the rules of others; on a simulated host' \
+	    'make bench-scale  what one decision costs, by how many zones there are' \
 	    "make lab          a shell in the lab's dom0" \
 	    'make deps         install the packages that building and testing need' \
 	    'make install      to / or to DESTDIR=; uninstall takes it away again' \

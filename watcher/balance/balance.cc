@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 namespace xenpack {
 namespace {
@@ -274,7 +275,7 @@ class Taking {
             }
             const std::uint64_t amount =
                 std::min(std::max(whole_mib(needed_kib), kShrinkStepMinKib), cap);
-            add(slot, amount);
+            taken_[slot] += amount;
             needed_kib = minus(needed_kib, amount);
         }
         return needed_kib;
@@ -307,28 +308,14 @@ class Taking {
     }
 
     [[nodiscard]] std::uint64_t taken_of(Ledger::Slot slot) const {
-        for (const auto& [other, amount] : taken_) {
-            if (other == slot) {
-                return amount;
-            }
-        }
-        return 0;
-    }
-
-    void add(Ledger::Slot slot, std::uint64_t amount_kib) {
-        for (auto& [other, amount] : taken_) {
-            if (other == slot) {
-                amount += amount_kib;
-                return;
-            }
-        }
-        taken_.emplace_back(slot, amount_kib);
+        const auto found = taken_.find(slot);
+        return found == taken_.end() ? 0 : found->second;
     }
 
     const Ledger& zones_;
     std::int64_t now_ms_;
-    std::vector<Ledger::Slot> grown_;                            // in ascending order
-    std::vector<std::pair<Ledger::Slot, std::uint64_t>> taken_;  // few
+    std::vector<Ledger::Slot> grown_;  // in ascending order
+    std::map<Ledger::Slot, std::uint64_t> taken_;
 };
 
 // For what is waited for: from those who lose nothing by it, then from those who lose little. What
