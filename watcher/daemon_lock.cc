@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,13 @@ namespace {
 
 tl::unexpected<Error> failed(const char* doing, const std::string& path, int code) {
     return fail_with(code, "cannot {} {}: {}", doing, path, std::strerror(code));
+}
+
+bool same_file(int a, int b) {
+    struct stat one {};
+    struct stat other {};
+    return fstat(a, &one) == 0 && fstat(b, &other) == 0 && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
 }
 
 // " (process 812)", as the holder wrote it, or nothing.
@@ -37,6 +45,11 @@ Expected<void> DaemonLock::add(const std::string& path) {
     if (fd < 0) {
         return failed("open", path, errno);
     }
+    // One file by two names, as below /run and /var/run: it is locked already, and by this process.
+    if (std::ranges::any_of(fds_, [fd](int held) { return same_file(held, fd); })) {
+        close(fd);
+        return {};
+    }
     fds_.push_back(fd);
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK) {
@@ -56,11 +69,8 @@ Expected<void> DaemonLock::add(const std::string& path) {
 
 Expected<DaemonLock> DaemonLock::take(const std::vector<std::string>& paths) {
     DaemonLock lock;
-    for (auto path = paths.begin(); path != paths.end(); ++path) {
-        if (std::find(paths.begin(), path, *path) != path) {
-            continue;
-        }
-        if (auto added = lock.add(*path); !added) {
+    for (const std::string& path : paths) {
+        if (auto added = lock.add(path); !added) {
             return tl::unexpected(added.error());
         }
     }

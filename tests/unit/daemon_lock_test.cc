@@ -38,6 +38,17 @@ TEST(DaemonLock, IsFreeAgainOnceItsHolderHasGone) {
     EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
 
+TEST(DaemonLock, DoesNotStandInItsOwnWayWhereTwoPathsNameOneFile) {
+    const testing::TemporaryDirectory directory;
+    const std::string run = directory / "run";
+    ASSERT_EQ(mkdir(run.c_str(), 0755), 0);
+    const std::string var_run = directory / "var-run";
+    ASSERT_EQ(symlink(run.c_str(), var_run.c_str()), 0);
+    const auto lock = DaemonLock::take({var_run + "/xenpackd.lock", run + "/xenpackd.lock"});
+    ASSERT_TRUE(lock) << lock.error().what;
+    EXPECT_FALSE(DaemonLock::take({run + "/xenpackd.lock"})) << "it is locked all the same";
+}
+
 TEST(DaemonLock, SaysWhyThereCanBeNone) {
     const auto lock = DaemonLock::take({"/proc/nowhere/xenpackd.lock"});
     ASSERT_FALSE(lock);
