@@ -160,10 +160,10 @@ TEST(StartRequest, WaitsAMinuteUnlessToldOtherwise) {
 
 TEST(StartRequest, TakesTimesWithTheirUnitOnly) {
     EXPECT_EQ(parse_wait_ms("5m").value(), 300'000);
-    EXPECT_EQ(parse_wait_ms("0s").value(), 0);
+    EXPECT_EQ(parse_wait_ms("1d").value(), 86'400'000);
     EXPECT_EQ(parse_wait_ms("250ms").value(), 250);
     EXPECT_EQ(parse_wait_ms("168h").value(), 604'800'000);
-    for (const char* bad : {"", "5", "m", "-1s", "1.5h", "5 m", "5mm", "169h",
+    for (const char* bad : {"", "5", "m", "0s", "-1s", "1.5h", "5 m", "5mm", "169h", "8d",
                             "99999999999999999999s", "9223372036854775807h"}) {
         const auto refused = parse_wait_ms(bad);
         ASSERT_FALSE(refused) << bad;

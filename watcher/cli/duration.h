@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Times as a person gives them to a command, and as a command shows them. Used by record and
-// simulate. Pure.
+// Times as a person gives them to a command, and as a command shows them. Used by create,
+// record and simulate. Pure.
 #pragma once
 
 #include <cstdint>

@@ -81,8 +81,7 @@ std::string conclusion(const SimulationView& view) {
     }
     if (view.most && ours.zones >= view.ceiling) {
         return fmt::format(
-            "\nMore may fit: the search ends at {}. With --zones, any number is "
-            "tried.\n",
+            "\nMore may fit: the search ends at {}, the most zones that are simulated.\n",
             view.ceiling);
     }
     if (view.most || fits(ours, view.stall_budget)) {

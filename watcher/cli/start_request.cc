@@ -5,36 +5,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <utility>
+
+#include "watcher/cli/duration.h"
 
 namespace xenpack {
 
 namespace {
 
+// As the daemon has it.
 constexpr std::int64_t kMostMs = 7LL * 24 * 3600 * 1000;
-
-constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> kUnits{
-    {{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}}};
 
 }  // namespace
 
 Result<std::int64_t> parse_wait_ms(const std::string& text) {
-    std::int64_t count = -1;
-    const char* end = text.data() + text.size();
-    const auto [stopped, error] = std::from_chars(text.data(), end, count);
-    const std::string_view unit(stopped, static_cast<std::size_t>(end - stopped));
-    const auto* const found =
-        std::ranges::find(kUnits, unit, [](const auto& u) { return u.first; });
-    if (error != std::errc() || found == kUnits.end() || count < 0 ||
-        count > kMostMs / found->second) {
-        return fail_as(ExitStatus::usage,
-                       fmt::format("--wait: '{}' is no time of at most a week: write a number and "
-                                   "one of s, m, h, as in 90s or 5m",
-                                   text));
+    const auto wait_ms = parse_duration_ms(text);
+    if (!wait_ms) {
+        return fail_as(ExitStatus::usage, "--wait: " + wait_ms.error().what);
     }
-    return count * found->second;
+    if (*wait_ms > kMostMs) {
+        return fail_as(ExitStatus::usage, fmt::format("--wait: '{}' is longer than a week", text));
+    }
+    return *wait_ms;
 }
 
 Result<nlohmann::json> reservation_body(const StartOptions& options,

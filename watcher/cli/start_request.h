@@ -21,7 +21,7 @@ struct StartOptions {
     bool no_wait = false;
 };
 
-// "500ms", "30s", "5m", "1h" -> ms; fails with ExitStatus::usage, naming --wait.
+// A time as duration.h has it, of at most a week; fails with ExitStatus::usage, naming --wait.
 [[nodiscard]] Result<std::int64_t> parse_wait_ms(const std::string& text);
 
 // The body of POST /v1/reservations for the configuration that xl printed.
