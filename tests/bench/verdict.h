@@ -32,7 +32,7 @@ struct Verdict {
     std::size_t best_peer = 0;  // the peer with most zones over all sets
     std::vector<Aim> aims;      // empty where Xenpack's own policy did not run
     std::vector<std::string>
-        failures;  // what must not be: worse than the best peer, needless kills
+        failures;  // what must not be: fewer zones, or more kills, than the best peer
 };
 
 [[nodiscard]] double changes_per_zone_minute(const simulate::Outcome& outcome);

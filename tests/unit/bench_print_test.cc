@@ -64,11 +64,14 @@ TEST(BenchVerdict, FailsWhereWeAreWorseThanTheBestPeer) {
     EXPECT_TRUE(judge(scores_of({16, 12, 16, 22}, 0, 0), four()).failures.empty());
 }
 
-TEST(BenchVerdict, FailsForKillsThatTheOracleAvoids) {
+TEST(BenchVerdict, MissesItsAimByAKillThatTheOracleAvoidsAndFailsByMoreThanTheBestPeerHas) {
     const Verdict needless = judge(scores_of({20, 12, 16, 22}, 3, 0), four());
     EXPECT_EQ(met(needless), (std::vector<bool>{true, true, false}));
     EXPECT_EQ(needless.failures.size(), 1U);
-    EXPECT_TRUE(judge(scores_of({20, 12, 16, 22}, 3, 1), four()).failures.empty());
+    auto theirs_too = scores_of({20, 12, 16, 22}, 3, 0);
+    theirs_too.front().scores[2].equal.oom_kills = 3;
+    EXPECT_EQ(met(judge(theirs_too, four())), (std::vector<bool>{true, true, false}));
+    EXPECT_TRUE(judge(theirs_too, four()).failures.empty());
 }
 
 TEST(BenchPrint, PercentileIsTheValueAtItsRank) {
