@@ -51,8 +51,8 @@ Expected<void> set_reserve(Config& config, ZoneConfig&, std::string_view value) 
         return {};
     }
     SizeOrPercent reserve;
-    const auto kept = value.ends_with('%') ? keep(reserve.percent, parse_percent(value, 0, 100))
-                                           : keep(reserve.kib, parse_size_kib(value));
+    auto kept = value.ends_with('%') ? keep(reserve.percent, parse_percent(value, 0, 100))
+                                     : keep(reserve.kib, parse_size_kib(value));
     if (kept) {
         config.reserve = reserve;
     }
@@ -61,8 +61,8 @@ Expected<void> set_reserve(Config& config, ZoneConfig&, std::string_view value) 
 
 Expected<void> set_start_reserve(Config& config, ZoneConfig&, std::string_view value) {
     SizeOrPercent reserve;
-    const auto kept = value.ends_with('%') ? keep(reserve.percent, parse_percent(value, 0, 100))
-                                           : keep(reserve.kib, parse_size_kib(value));
+    auto kept = value.ends_with('%') ? keep(reserve.percent, parse_percent(value, 0, 100))
+                                     : keep(reserve.kib, parse_size_kib(value));
     if (kept) {
         config.start_reserve = reserve;
     }
