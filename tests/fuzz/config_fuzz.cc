@@ -30,9 +30,16 @@ void check_zone(const ZoneConfig& zone) {
             (*zone.headroom_percent >= 5 && *zone.headroom_percent <= 100));
 }
 
+void check_amount(const xenpack::SizeOrPercent& amount) {
+    require(!amount.percent || *amount.percent <= 100);
+    require(amount.kib <= xenpack::kMaxSizeKib);
+}
+
 void check_accepted(const Config& config) {
-    require(!config.reserve.percent || *config.reserve.percent <= 100);
-    require(config.reserve.kib <= xenpack::kMaxSizeKib);
+    if (config.reserve) {
+        check_amount(*config.reserve);
+    }
+    check_amount(config.start_reserve);
     require(config.socket_path.starts_with('/') &&
             config.socket_path.size() <= xenpack::kMaxSocketPathBytes);
     check_zone(config.zone_defaults);
