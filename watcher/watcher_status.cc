@@ -218,7 +218,9 @@ Expected<void> Watcher::reload() {
         return tl::unexpected(config.error());
     }
     if (config->toolstack != config_.toolstack || config->socket_path != config_.socket_path) {
-        return fail_with(EBUSY, "[daemon] cannot change while xenpackd runs; restart it");
+        const std::string why = "[daemon] cannot change while xenpackd runs; restart it";
+        publish(about_host(DecisionKind::config, "not reloaded: " + why));
+        return fail_with(EBUSY, "{}", why);
     }
     config_ = std::move(*config);
     publish(about_host(DecisionKind::config, "reloaded"));

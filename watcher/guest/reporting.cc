@@ -43,16 +43,13 @@ bool moving(const MemorySample& then, const MemorySample& now) {
 }
 
 std::uint64_t slowest_look_ms(const MemorySample& memory, bool has_trigger, bool restless) {
-    if (restless && has_trigger) {
+    if (memory.available_kib < low_line(memory)) {
+        return has_trigger ? 250 : kQuickLookMs;
+    }
+    if (restless) {
         return kRestlessLookMs;
     }
-    if (memory.available_kib >= memory.total_kib / 2) {
-        return 2000;
-    }
-    if (memory.available_kib >= low_line(memory)) {
-        return 1000;
-    }
-    return has_trigger ? 250 : kQuickLookMs;
+    return memory.available_kib >= memory.total_kib / 2 ? 2000 : 1000;
 }
 
 }  // namespace

@@ -77,8 +77,8 @@ Expected<Book> parse(const std::string& text, const std::string& path) {
         }
         return Book(std::move(entries), whole.at("next_id").get<std::uint64_t>());
     } catch (const json::exception& error) {
-        return fail("{} is damaged ({}): remove it, and what was promised to starts is forgotten",
-                    path, error.what());
+        return fail("{} is damaged ({}): what was promised to starts is forgotten", path,
+                    error.what());
     }
 }
 

@@ -27,8 +27,8 @@ class XenpackPolicy final : public Policy {
         return brake_ ? "xenpack+brake" : "xenpack";
     }
 
-    // What the manual advises: maxmem a quarter above the peak that is known, memory a quarter of
-    // it, or the floor.
+    // As xenpack(1) says: maxmem a quarter and 64 MiB above the peak that is known, memory a
+    // quarter of it, or the floor.
     [[nodiscard]] sim::DomainConfig zone_config(std::uint64_t peak_kib) const override {
         sim::DomainConfig config;
         config.max_memory_kib = (peak_kib + peak_kib / 4 + 64 * kMib) / kMib * kMib;
