@@ -5,8 +5,8 @@
 //
 // What the plan promises:
 //   - A zone grows at once, out of memory that Xen has free now and has promised to no one.
-//   - No zone shrinks below its floor, nor below what it must have, nor on anything but a fresh
-//     report.
+//   - No zone shrinks below its floor, nor on anything but a fresh report, nor below what it must
+//     have unless an admin's ceiling or pin says so.
 //   - Need comes first, then weight: what zones must have is granted before what puts them at ease,
 //     and that before what they would like; what is not enough is divided by weight.
 //   - While memory is plentiful nothing is taken. While the free memory is under the reserve, a
@@ -31,7 +31,8 @@ struct HostView {
     std::uint64_t free_kib = 0;       // free in Xen, claims and pages to be scrubbed not counted
     std::uint64_t reserve_kib = 0;    // free memory to have at hand for growth
     std::uint64_t emergency_kib = 0;  // free memory never given to a zone
-    // Free memory kept for starts that do not ask: given to zones only where one stalls.
+    // Free memory kept for starts that do not ask: given to zones only where one stalls or is in
+    // danger.
     std::uint64_t start_reserve_kib = 0;
     // To starts that asked, and to domains that are no zones here: their targets above current.
     std::uint64_t promised_kib = 0;

@@ -18,7 +18,7 @@ class Ledger {
   public:
     // A number that the owner chooses, and uses again when a zone has gone: they should be dense.
     using Slot = std::size_t;
-    // (rank, slot), the highest first; of one rank, the older slot.
+    // (rank, slot), the highest first; of one rank, the lower slot.
     struct Before {
         bool operator()(const std::pair<std::uint64_t, Slot>& a,
                         const std::pair<std::uint64_t, Slot>& b) const {

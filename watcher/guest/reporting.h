@@ -16,10 +16,10 @@
 // window: 12 a second at the worst.
 //
 // The time between two looks is 100 ms while memory moves; each look that finds it still doubles
-// the time, up to 2 s with half of the memory available, 1 s with a quarter, 250 ms below, and
-// 250 ms for the five minutes after use was seen to leap by a sixteenth between two looks. Without
-// a pressure trigger to wake the reporter the last is 100 ms. It never looks later than the
-// heartbeat is due.
+// the time, up to 2 s with half of the memory available, 1 s with a quarter, 250 ms below; to 500
+// ms between psi and calm; and to 250 ms for the five minutes after use was seen to leap by a
+// sixteenth between two looks. Without a pressure trigger to wake the reporter it is 100 ms where
+// less than a quarter is available. It never looks later than the heartbeat is due.
 #pragma once
 
 #include <cstdint>

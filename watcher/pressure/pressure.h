@@ -10,7 +10,7 @@
 
 namespace xenpack {
 
-// What is remembered of one zone's samples. A value: copy it, compare it, print it.
+// What is remembered of one zone's samples. A value.
 struct Pressure {
     Agent agent = Agent::none;
     std::int64_t first_ms = 0;    // when this agent was first heard
@@ -44,7 +44,8 @@ inline constexpr std::int64_t kMissedHalfLifeMs = 2'000;
 inline constexpr std::int64_t kBurstHalfLifeMs = 180'000;
 // What a workload takes when it starts is no burst that will come again.
 inline constexpr std::int64_t kStartingMs = 30'000;
-// senpai gives back at most 1 % each 6 s while nothing stalls, which is a half-life of 7 minutes.
+// Twice as long after each time that less was a mistake, up to an hour. senpai gives back at most
+// 1 % each 6 s while nothing stalls, which is a half-life of 7 minutes.
 inline constexpr std::int64_t kCacheHalfLifeMs = 120'000;
 inline constexpr std::int64_t kCacheHalfLifeMaxMs = 3'600'000;
 

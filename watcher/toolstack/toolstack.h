@@ -63,7 +63,7 @@ class Toolstack {
     [[nodiscard]] std::string description() const;  // "libxl (Xen 4.17)"
 
     [[nodiscard]] Expected<xenpack_host> host();
-    // The span is valid until the next call.
+    // The list is valid until the next call.
     [[nodiscard]] Expected<const std::vector<xenpack_domain>*> refresh();
     [[nodiscard]] Expected<xenpack_domain_config> domain_config(std::uint32_t domid,
                                                                 const Uuid& uuid);
