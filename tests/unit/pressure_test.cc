@@ -57,7 +57,7 @@ TEST(MustHave, OfAZoneThatIsNotKnownYetLeavesRoomForABurst) {
     Reporter r;
     r.says(200);
     EXPECT_NEAR(static_cast<double>(demand(r).burst_kib), 32 * kMib, 4);
-    EXPECT_EQ(demand(r).must_kib, (200 + 16 + 16) * kMib);
+    EXPECT_EQ(demand(r).must_kib, (200 + 32 + 16) * kMib);
 }
 
 TEST(MustHave, LeavesABrakedWorkloadMoreThanItsBrakeKeepsFromIt) {
@@ -90,7 +90,7 @@ TEST(MustHave, RemembersTheWorstBurstLongAfterIt) {
     }
     EXPECT_GT(demand(r).burst_kib, 130 * kMib);
     EXPECT_GT(demand(r).must_kib, (100 + 25 + 16) * kMib);
-    EXPECT_LT(demand(r, 10 * kBurstHalfLifeMs).must_kib, (100 + 17 + 16) * kMib);
+    EXPECT_LT(demand(r, 10 * kBurstHalfLifeMs).must_kib, (100 + 33 + 16) * kMib);
 }
 
 TEST(MustHave, WhatAWorkloadTakesAtItsStartIsNoBurst) {

@@ -11,8 +11,8 @@ namespace {
 // The least headroom: what a small guest's kernel needs to stay clear of its watermarks.
 constexpr std::uint64_t kHeadroomMinKib = 32 * 1024;
 // The least room above what is used, however short memory is and however still the zone was.
-constexpr std::uint64_t kMarginMinKib = 16 * 1024;
-constexpr std::uint64_t kMarginPart = 32;
+constexpr std::uint64_t kMarginMinKib = 32 * 1024;
+constexpr std::uint64_t kMarginPart = 10;
 // And with a brake, above what that keeps from the workload: at rest it must not slow anything.
 constexpr std::uint64_t kBrakeSlackKib = 4 * 1024;
 // Of a burst, what must be there before the host has answered: the rest comes out of its reserve.
@@ -35,6 +35,8 @@ constexpr std::uint64_t kFreeLittlePart = 16;
 // A stall is remembered this long, so that the pause between two reports does not look like calm.
 constexpr std::int64_t kStallMemoryMs = 3'000;
 
+// Less than this within the time ahead is no rise that matters.
+constexpr std::uint64_t kRiseLeastKib = 8 * 1024;
 // A gap longer than this says nothing about how quickly use rises now.
 constexpr std::int64_t kRiseMaxGapMs = 5'000;
 
@@ -243,7 +245,12 @@ Demand demand_of(const Pressure& p, const DemandRule& rule, std::int64_t now_ms)
     const std::uint64_t lead_kib = std::min(p.rise_kib_per_s * kLeadMs / 1000, p.used_kib);
     demand.step_kib = lead_kib / 2;
     demand.cached_kib = cache_held_kib(p);
-    demand.quick_kib = base_kib + lead_kib + std::max({margin_kib, cache_now_kib, cushion_kib});
+    // One that rises may be far beyond its last word by the time it is answered: all its headroom.
+    const std::uint64_t rising_kib =
+        lead_kib >= kRiseLeastKib ? with_headroom(p.used_kib, rule.headroom_percent) - p.used_kib
+                                  : 0;
+    demand.quick_kib =
+        base_kib + lead_kib + std::max({margin_kib, cache_now_kib, cushion_kib, rising_kib});
     demand.kept_cache_kib =
         minus(demand.quick_kib,
               base_kib + lead_kib + std::max({margin_kib, missed_cache_kib, cushion_kib}));
