@@ -7,14 +7,23 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <stdexcept>
 
 namespace xenpack {
 namespace {
 
 using nlohmann::json;
+
+// A book has a few entries of some 300 bytes; what is larger was not written by store_book.
+constexpr std::uintmax_t kMostBytes = std::uintmax_t{64} << 20;
+// More than any host has, so that no sum of sizes overflows.
+constexpr std::uint64_t kMostKib = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMostIds = std::numeric_limits<std::uint64_t>::max() / 2;
 
 std::string this_boot() {
     std::string id;
@@ -47,22 +56,44 @@ ReservationState state_called(const std::string& name) {
     return ReservationState::waiting;
 }
 
-// Throws json::exception where a member is missing or of another type.
+struct Damage : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// The JSON library would turn any number into any other type, and cut off what does not fit.
+std::uint64_t whole_number(const json& entry, const char* name, std::uint64_t most) {
+    const json& value = entry.at(name);
+    if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most) {
+        throw Damage(fmt::format("{} is no whole number from 0 to {}", name, most));
+    }
+    return value.get<std::uint64_t>();
+}
+
+// Throws json::exception where a member is missing or of another type, and Damage.
 Reservation from_json(const json& entry) {
+    constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
+    constexpr std::uint64_t kMostMs = std::numeric_limits<std::int64_t>::max();
     Reservation r;
-    entry.at("id").get_to(r.id);
-    entry.at("size_kib").get_to(r.size_kib);
-    entry.at("overhead_kib").get_to(r.overhead_kib);
+    r.id = whole_number(entry, "id", kAny);
+    r.size_kib = whole_number(entry, "size_kib", kMostKib);
+    r.overhead_kib = whole_number(entry, "overhead_kib", kMostKib);
     entry.at("owner").get_to(r.owner);
-    entry.at("pid").get_to(r.pid);
-    entry.at("pid_started").get_to(r.pid_started);
+    r.pid = static_cast<int>(whole_number(entry, "pid", std::numeric_limits<int>::max()));
+    r.pid_started = whole_number(entry, "pid_started", kAny);
     entry.at("uuid").get_to(r.uuid);
-    entry.at("wait_until_ms").get_to(r.wait_until_ms);
-    entry.at("deadline_ms").get_to(r.deadline_ms);
+    r.wait_until_ms = static_cast<std::int64_t>(whole_number(entry, "wait_until_ms", kMostMs));
+    r.deadline_ms = static_cast<std::int64_t>(whole_number(entry, "deadline_ms", kMostMs));
     r.state = state_called(entry.at("state").get<std::string>());
-    entry.at("taken_kib").get_to(r.taken_kib);
+    r.taken_kib = whole_number(entry, "taken_kib", kMostKib);
     entry.at("owner_gone").get_to(r.owner_gone);
     return r;
+}
+
+tl::unexpected<Error> damaged(const std::string& path, const char* how) {
+    return fail(
+        "{} is damaged ({}): what was promised to starts before is forgotten, and starts "
+        "that are under way may find too little",
+        path, how);
 }
 
 Expected<Book> parse(const std::string& text, const std::string& path) {
@@ -75,10 +106,11 @@ Expected<Book> parse(const std::string& text, const std::string& path) {
         for (const json& entry : whole.at("reservations")) {
             entries.push_back(from_json(entry));
         }
-        return Book(std::move(entries), whole.at("next_id").get<std::uint64_t>());
+        return Book(std::move(entries), whole_number(whole, "next_id", kMostIds));
     } catch (const json::exception& error) {
-        return fail("{} is damaged ({}): what was promised to starts is forgotten", path,
-                    error.what());
+        return damaged(path, error.what());
+    } catch (const Damage& damage) {
+        return damaged(path, damage.what());
     }
 }
 
@@ -104,6 +136,17 @@ Expected<void> write_all(int fd, const std::string& text, const std::string& pat
 }  // namespace
 
 Expected<Book> load_book(const std::string& path) {
+    // Opening a pipe would wait for its writer, and a device may never end.
+    std::error_code unknown;
+    const auto type = std::filesystem::status(path, unknown).type();
+    if (type != std::filesystem::file_type::not_found) {
+        if (type != std::filesystem::file_type::regular) {
+            return damaged(path, "it is no regular file");
+        }
+        if (std::filesystem::file_size(path, unknown) > kMostBytes) {
+            return damaged(path, "it is too large");
+        }
+    }
     std::ifstream in(path);
     if (!in) {
         if (errno == ENOENT) {

@@ -12,8 +12,8 @@
 namespace xenpack {
 
 // A missing file is an empty book, and so is one of an earlier boot: its processes and times mean
-// nothing now. A file that cannot be read is an error; it stays as it is until the next
-// store_book().
+// nothing now. A file that cannot be read, or says what store_book never writes, is an error; it
+// stays as it is until the next store_book().
 [[nodiscard]] Expected<Book> load_book(const std::string& path);
 
 // Aside, to the disk, and in place of the old one: at no moment is there half a book.
