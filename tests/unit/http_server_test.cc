@@ -329,6 +329,17 @@ TEST_F(LateAnswersTest, AClientMaySendWhatItLikesWhileItWaits) {
     EXPECT_TRUE(answers());
 }
 
+// However much it has sent before.
+TEST_F(LateAnswersTest, SeesTheEndOfAClientThatSentMoreThanItShould) {
+    serve_late();
+    const auto client = waiter();
+    client->send(std::string(100'000, 'x'));
+    EXPECT_TRUE(answers());
+    client->hang_up();
+    EXPECT_TRUE(run_until(loop_, [&] { return !gone_.empty(); }));
+    EXPECT_EQ(server_->waiting(), 0u);
+}
+
 TEST_F(LateAnswersTest, RefusesMoreThanMayWaitAndForgetsThem) {
     serve_late();
     std::vector<std::unique_ptr<RawClient>> clients;

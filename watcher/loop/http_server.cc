@@ -25,7 +25,6 @@ namespace xenpack {
 namespace {
 
 constexpr std::int64_t kPauseMs = 1000;
-constexpr std::size_t kUnwantedBytes = 4096;
 // Descriptors below this number are enough for the daemon; clients that reach it are slowed down.
 constexpr int kManyDescriptors = 256;
 
@@ -171,6 +170,7 @@ struct HttpServer::Impl {
     static bufferevent* on_accepted(event_base* base, void* self) noexcept;
     static void on_accept_failed(evconnlistener* failed, void* evhttps_own) noexcept;
     static void on_request(evhttp_request* request, void* self) noexcept;
+    static void on_unwanted(bufferevent* buffers, void* evhttps_own) noexcept;
     static void on_hang_up(evhttp_connection* connection, void* stream) noexcept;
 
     // evhttp takes the listener's user pointer for itself, so on_accept_failed searches here.
@@ -279,15 +279,22 @@ HttpServer::Impl::Stream& HttpServer::Impl::keep(Streams& list, evhttp_request* 
     list.push_back(std::make_unique<Stream>(Stream{this, request, connection, id}));
     bufferevent* buffers = evhttp_connection_get_bufferevent(connection);
     bufferevent_set_timeouts(buffers, nullptr, nullptr);
-    bufferevent_setwatermark(buffers, EV_READ, 0, kUnwantedBytes);
     bufferevent_data_cb on_written = nullptr;
     bufferevent_event_cb on_event = nullptr;
     void* evhttps_own = nullptr;
     bufferevent_getcb(buffers, nullptr, &on_written, &on_event, &evhttps_own);
-    bufferevent_setcb(buffers, nullptr, on_written, on_event, evhttps_own);
+    bufferevent_setcb(buffers, &on_unwanted, on_written, on_event, evhttps_own);
+    // What came with the request is there already; reading tells of new bytes only.
+    on_unwanted(buffers, nullptr);
     bufferevent_enable(buffers, EV_READ);  // evhttp has stopped reading, and would not see the end
     evhttp_connection_set_closecb(connection, &on_hang_up, list.back().get());
     return *list.back();
+}
+
+// Thrown away at once: were it left, reading would have to stop, and the client's end not be seen.
+void HttpServer::Impl::on_unwanted(bufferevent* buffers, void*) noexcept {
+    evbuffer* unwanted = bufferevent_get_input(buffers);
+    evbuffer_drain(unwanted, evbuffer_get_length(unwanted));
 }
 
 void HttpServer::Impl::open_stream(evhttp_request* request) {
@@ -322,9 +329,7 @@ void HttpServer::Impl::answer_later(std::uint64_t id, const HttpResponse& respon
     evhttp_connection_set_closecb(waiter->connection, nullptr, nullptr);
     bufferevent* buffers = evhttp_connection_get_bufferevent(waiter->connection);
     bufferevent_set_timeouts(buffers, &idle, &idle);
-    bufferevent_setwatermark(buffers, EV_READ, 0, 0);
-    evbuffer* unwanted = bufferevent_get_input(buffers);
-    evbuffer_drain(unwanted, evbuffer_get_length(unwanted));
+    on_unwanted(buffers, nullptr);
     send_reply(waiter->request, response);
 }
 
