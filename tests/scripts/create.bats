@@ -77,7 +77,7 @@ not_reserved() { ! reserved "$1" ""; }
     kill -TERM $pid
     await not_reserved large
     run cat "$dir/log"
-    [[ $output == *"not kept for large"* ]]
+    [[ $output == *"waits for"*"no more"* ]]
 }
 
 @test "xl gets its arguments as they are, and the uuid that was reserved for" {
@@ -126,6 +126,10 @@ not_reserved() { ! reserved "$1" ""; }
     run "$XENPACK" create "$dir/bad.cfg"
     [ "$status" -eq 7 ]
     [[ $output == *"bad.cfg:3: syntax error"* ]]
+    config killed 'kill -KILL $$'
+    run "$XENPACK" create "$dir/killed.cfg"
+    [ "$status" -eq 137 ]
+    [[ $output == *"says nothing"* ]]
     config sexp 'sexp=1'
     run "$XENPACK" create "$dir/sexp.cfg"
     [ "$status" -eq 1 ]

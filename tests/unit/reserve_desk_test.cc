@@ -223,6 +223,24 @@ TEST_F(DeskTest, OneDomainHasOneReservation) {
     EXPECT_EQ(desk_->ask(wanting(100, two.pid(), "a"), kPlenty, 2).error().code, EBUSY);
 }
 
+TEST_F(DeskTest, WhoAsksTheSameAgainLeavesNoRequestWithoutAnAnswer) {
+    ASSERT_TRUE(desk_->ask(wanting(100, getpid(), "a"), kPlenty, 1));
+    ASSERT_TRUE(desk_->ask(wanting(100, getpid(), "a"), kPlenty, 2));
+    ASSERT_EQ(watcher_.answers.size(), 1u);
+    EXPECT_EQ(watcher_.answers[0].first, 1u);
+    EXPECT_THAT(watcher_.answers[0].second, HasSubstr("asked for the same again"));
+    desk_->caller_gone(1);
+    EXPECT_EQ(desk_->book().entries().size(), 1u) << "it is the second one's now";
+    look(100);
+    EXPECT_EQ(watcher_.answers.back(), std::pair(2ul, std::string("granted")));
+}
+
+TEST_F(DeskTest, NothingWasKeptForWhoHangsUpWhileItWaits) {
+    ASSERT_TRUE(desk_->ask(wanting(100, getpid()), kPlenty, 1));
+    desk_->caller_gone(1);
+    EXPECT_THAT(watcher_.said, Contains(HasSubstr("waits for 100 MiB no more")));
+}
+
 // Nothing is told to the first desk: it is as if its process had been killed.
 TEST_F(DeskTest, ARestartForgetsNothing) {
     Child owner;
@@ -294,6 +312,30 @@ TEST_F(DeskTest, ABookThatCannotBeReadIsSaidAndStartsEmpty) {
     restart();
     EXPECT_THAT(watcher_.said, Contains(HasSubstr("damaged")));
     EXPECT_THAT(desk_->book().entries(), IsEmpty());
+}
+
+// Sizes whose sum is nothing would promise all memory again.
+TEST_F(DeskTest, ABookWithNumbersThatItNeverHasIsDamaged) {
+    ASSERT_TRUE(store_book(path_, Book({wanting(100)}, 2)));
+    std::string good;
+    std::getline(std::ifstream(path_), good, '\0');
+    const std::string size = "\"size_kib\": 102400";
+    ASSERT_NE(good.find(size), std::string::npos);
+    ASSERT_TRUE(load_book(path_));
+    for (const char* wrong : {"-5", "18446744073709551615", "1e30", "1.5", "null"}) {
+        std::string text = good;
+        text.replace(good.find(size), size.size(), std::string("\"size_kib\": ") + wrong);
+        std::ofstream(path_) << text;
+        const auto book = load_book(path_);
+        ASSERT_FALSE(book) << wrong;
+        EXPECT_THAT(book.error().what, HasSubstr("size_kib")) << wrong;
+    }
+}
+
+// Opened as a file it would hold up the daemon's start for ever.
+TEST_F(DeskTest, ABookThatIsAPipeIsDamaged) {
+    ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+    EXPECT_THAT(load_book(path_).error().what, HasSubstr("no regular file"));
 }
 
 TEST_F(DeskTest, ABookThatCannotBeWrittenIsSaidAndThePromiseHolds) {

@@ -15,7 +15,9 @@ std::uint64_t mib(std::uint64_t kib) {
 }
 
 std::string whose(const Reservation& r) {
-    return r.pid == 0 ? r.owner : fmt::format("{} (process {})", r.owner, r.pid);
+    return r.pid == 0 || r.owner == fmt::format("process {}", r.pid)
+               ? r.owner
+               : fmt::format("{} (process {})", r.owner, r.pid);
 }
 
 // What the journal says of an end; empty: nothing, as all went as it should.
@@ -25,6 +27,11 @@ std::string line_about(const EndedReservation& ended) {
         case Ending::handed_over:
             return fmt::format("{} has the {} MiB that were kept for it", r.owner, mib(r.size_kib));
         case Ending::released:
+            if (r.state == ReservationState::waiting) {
+                return fmt::format("{} waits for {} MiB no more: it was released or hung up",
+                                   whose(r), mib(r.size_kib));
+            }
+            [[fallthrough]];
         case Ending::owner_ended:
         case Ending::domain_gone:
         case Ending::came_without:
@@ -78,6 +85,9 @@ bool Desk::join(const Reservation& asked, std::uint64_t caller) {
     if (found == book_.entries().end()) {
         return false;
     }
+    const Reservation& joined = *found;
+    answer(joined, fail_with(EBUSY, "{} has asked for the same again, and that request is answered",
+                             whose(joined)));
     callers_[found->id] = caller;
     orphans_.erase(found->id);
     if (found->state != ReservationState::waiting) {
