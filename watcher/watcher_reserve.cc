@@ -150,6 +150,11 @@ Expected<Reservation> parse(const json& asked, const Control::Caller& caller,
     if (!deadline_ms) {
         return tl::unexpected(deadline_ms.error());
     }
+    if (*deadline_ms == 0) {
+        return fail_with(EINVAL,
+                         "a reservation that ends at once: deadline_ms must be above 0, and how "
+                         "long to wait is wait_ms");
+    }
     Reservation r;
     r.owner = one_line(*owner);
     r.pid = *pid;

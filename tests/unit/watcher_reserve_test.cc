@@ -192,6 +192,7 @@ TEST_F(WatcherReserveTest, RefusesWhatIsNoRequest) {
              R"({"size_kib":1,"owner":1})",
              R"({"size_kib":1,"wait_ms":-1})",
              R"({"size_kib":1,"deadline_ms":1e30})",
+             R"({"size_kib":1,"deadline_ms":0})",
          }) {
         EXPECT_EQ(refusal(json::parse(asked)), EINVAL) << asked;
         EXPECT_NE(said_, "");
