@@ -202,6 +202,12 @@ while time.monotonic() < end:
     done
 }
 
+@test "simulate refuses stalls that are no number" {
+    run "$XENPACK" simulate --host 1G --zones 1 --for 10s --stalls nan idle
+    echo "$output"
+    [ "$status" -eq 2 ] && [[ $output == *--stalls* ]]
+}
+
 @test "simulate names the file and the line of a bad trace" {
     printf 'xenpack-trace 1\n0 100 200 0 0 0\n' >"$trace"
     complaint simulate --host 4G "$trace"

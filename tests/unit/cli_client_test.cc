@@ -128,6 +128,15 @@ TEST_F(ClientTest, MemoryThatIsNotThereHasAStatusOfItsOwn) {
     EXPECT_EQ(refused.error().what, "262 MiB are missing");
 }
 
+TEST_F(ClientTest, SaysThatARequestIsTooLarge) {
+    const Daemon daemon(path_);
+    const auto refused =
+        client_.post_and_wait("/v1/reservations", {{"config", std::string(200'000, ' ')}});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().status, ExitStatus::failed);
+    EXPECT_THAT(refused.error().what, HasSubstr("64 KiB"));
+}
+
 TEST_F(ClientTest, AsksAgainWhereTheDaemonIsRestartedWhileItWaits) {
     auto daemon = std::make_unique<Daemon>(path_);
     daemon->let_wait();

@@ -83,6 +83,10 @@ Failure refused(long status, const std::string& body) {
     const json answer = json::parse(body, nullptr, false);
     const bool has_sentence =
         answer.is_object() && answer.contains("error") && answer["error"].is_string();
+    if (status == 413) {
+        return {ExitStatus::failed,
+                "this is more than xenpackd takes in a request, which is 64 KiB"};
+    }
     return {status == 422   ? ExitStatus::bad_configuration
             : status == 507 ? ExitStatus::not_now
                             : ExitStatus::failed,

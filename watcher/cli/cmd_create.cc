@@ -32,8 +32,8 @@ Result<std::string> dry_run(const std::vector<std::string>& xl_arguments) {
         }
         return fail_as(static_cast<ExitStatus>(ran->status),
                        fmt::format("xl cannot read the configuration (its "
-                                   "status is {}):\n{}",
-                                   ran->status, said));
+                                   "status is {}){}{}",
+                                   ran->status, said.empty() ? ", and says nothing" : ":\n", said));
     }
     if (!nlohmann::json::accept(ran->out)) {
         return fail_as(ExitStatus::failed,

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <future>
 #include <optional>
 
@@ -149,6 +150,9 @@ Result<Plan> make_plan(const Options& options) {
             return tl::unexpected<Failure>(swap.error());
         }
         plan.setup.swap_kib = *swap;
+    }
+    if (std::isnan(options.budget_percent)) {  // a range that CLI11 checks lets it pass
+        return fail_as(ExitStatus::usage, "--stalls nan: a percentage from 0 to 100 is needed");
     }
     plan.stall_budget = options.budget_percent / 100;
     plan.most = options.zones == 0;
