@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -344,6 +345,21 @@ TEST_F(DeskTest, ABookThatCannotBeWrittenIsSaidAndThePromiseHolds) {
     EXPECT_THAT(watcher_.said, Contains(HasSubstr("would not survive a restart")));
     look(100);
     EXPECT_THAT(watcher_.answers, ElementsAre(std::pair(1ul, "granted")));
+}
+
+// As once a full disk has room again; what was said of it is not said at each look.
+TEST_F(DeskTest, ABookThatCouldNotBeWrittenIsWrittenLater) {
+    std::filesystem::create_directory(path_);
+    ASSERT_TRUE(desk_->ask(wanting(100), kPlenty, 1));
+    look(100);
+    look(100);
+    EXPECT_EQ(std::ranges::count_if(
+                  watcher_.said,
+                  [](const auto& line) { return line.find("not survive") != std::string::npos; }),
+              1);
+    std::filesystem::remove(path_);
+    look(100);
+    EXPECT_EQ(load_book(path_).value().held_kib(), 100 * kMib);
 }
 
 TEST_F(DeskTest, TheBookIsForItsOwnerOnlyAndKeepsAllThereIs) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "watcher/reserve/book_file.h"
 
@@ -256,11 +257,13 @@ void Desk::answer(const Reservation& reservation, const Expected<void>& granted)
 // Writes what has changed, and sets the one timer.
 void Desk::keep() {
     if (unsaved_) {
-        unsaved_ = false;
-        if (const auto stored = store_book(path_, book_); !stored) {
+        const auto stored = store_book(path_, book_);
+        unsaved_ = !stored;  // tried again at the next look, and said once
+        if (!stored && !std::exchange(said_unsaved_, true)) {
             mediator_.reservation_said(fmt::format(
                 "what is kept for starts would not survive a restart: {}", stored.error().what));
         }
+        said_unsaved_ = !stored;
     }
     if (const auto at_ms = book_.next_ms()) {
         next_->start(*at_ms - Loop::now_ms());

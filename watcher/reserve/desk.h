@@ -80,6 +80,7 @@ class Desk {
     std::set<std::uint64_t> orphans_;                 // taken up, and not asked for again yet
     std::unique_ptr<Loop::Timer> next_;
     bool unsaved_ = false;
+    bool said_unsaved_ = false;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
