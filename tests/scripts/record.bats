@@ -86,7 +86,6 @@ while time.monotonic() < end:
     read -r child <"$BATS_TEST_TMPDIR/ready"
     kill -INT "$recorder"
     wait "$recorder"
-    [ "$(jq -r .end "$BATS_TEST_TMPDIR/out" 2>/dev/null || echo interrupted)" = interrupted ]
     grep -q '"end": "interrupted"' "$BATS_TEST_TMPDIR/out"
     grep -qE '^0 [0-9]+ ' "$trace"
     ! kill -0 "$child" 2>/dev/null
