@@ -3,6 +3,7 @@
 #include "watcher/record/place.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -121,6 +122,21 @@ Expected<std::string> find_giver(const Hierarchies& hierarchies) {
                          enabled.error().what);
     }
     return hierarchies.memory_mount;
+}
+
+// A process that is about to end is no longer listed and still keeps its cgroup from being removed.
+// For so long is that waited for, 10 ms a round.
+constexpr int kLeaveRounds = 300;
+constexpr int kLeaveRoundMs = 10;
+
+// cgroup v2 tells when the last has left; v1 does not, so there it is a while and no more.
+void await_change(const std::string& folder) {
+    const int events = ::open((folder + "/cgroup.events").c_str(), O_RDONLY | O_CLOEXEC);
+    pollfd fd{events, POLLPRI, 0};
+    (void)::poll(&fd, 1, kLeaveRoundMs);
+    if (events >= 0) {
+        ::close(events);
+    }
 }
 
 Expected<void> make_folder(const std::string& folder) {
@@ -242,11 +258,14 @@ Fresh::~Fresh() {
         if (folder.empty()) {
             continue;
         }
-        // One that is forked meanwhile is seen in the next round; what ends is gone in any case.
-        for (int round = 0; round < 10 && ::rmdir(folder.c_str()) != 0 && errno == EBUSY; ++round) {
+        for (int round = 0; round < kLeaveRounds; ++round) {
+            if (::rmdir(folder.c_str()) == 0 || errno != EBUSY) {
+                break;
+            }
             for (const int pid : processes_below(folder)) {
                 (void)write_file(to + "/cgroup.procs", std::to_string(pid));
             }
+            await_change(folder);
         }
     }
 }
