@@ -95,10 +95,11 @@ class Fleet {
         zones_.reserve(count);
         for (std::size_t i = 0; i < count; ++i) {
             const bool waits = kind == Kind::crowded && i % 10 == 0;
-            const std::uint64_t used_kib = kind != Kind::crowded
-                                               ? (80 + random_() % 200) * kMib
-                                               : (waits ? 484 : 470 + random_() % 4) * kMib;
+            const std::uint64_t used_kib = (waits ? 484 : 80 + random_() % 200) * kMib;
             zones_.push_back(make_zone(static_cast<std::uint32_t>(i + 1), used_kib));
+            if (kind == Kind::crowded) {
+                zones_.back().config.floor_kib = kMemoryKib;  // nobody gives anything
+            }
             used_kib_.push_back(used_kib);
             ledger_.put(i, view_of(zones_.back(), kNowMs));
         }

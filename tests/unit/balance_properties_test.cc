@@ -22,7 +22,7 @@ constexpr std::uint64_t kHosts = 15;
 constexpr std::uint64_t kStillHosts = 2;
 #else
 constexpr std::uint64_t kHosts = 250;
-constexpr std::uint64_t kStillHosts = 8;
+constexpr std::uint64_t kStillHosts = 16;
 #endif
 constexpr int kStepsPerHost = 4'000;
 constexpr std::size_t kZonesMost = 14;
