@@ -14,15 +14,30 @@ namespace {
 constexpr double kPageKib = 4;
 // A struct page of 64 bytes for each page of 4096 up to maxmem: Linux makes them all at boot.
 constexpr std::uint64_t kDescriptorShare = 64;
-// Choice: code, data and early allocations of a distribution's kernel; `dmesg` of Debian 12 on a
-// small guest shows 14 to 20 MiB reserved beside the descriptors.
-constexpr std::uint64_t kKernelKib = 16 * 1024;
+// Hash tables by the size at boot: an entry of 8 bytes of the dentry cache for each 8 KiB and of
+// the inode cache for each 16 KiB (fs/dcache.c, fs/inode.c), each table rounded up to a power of
+// two. Between 3/2048 and twice that; measured in the lab (Debian 12, Linux 6.1): 1.5 MiB of 640, 3
+// of 2048, 12 of 6144.
+constexpr std::uint64_t kHashShare = 512;
+// Debian 12's kernel in the lab: pages held less MemTotal, less the above, at maxmem 640 and 2048
+// MiB: 46.0 and 44.8 MiB. Of it code, data and bss are 42.1 MiB (its line "Memory:" at boot).
+constexpr std::uint64_t kKernelKib = 46 * 1024;
 // Linux, mm/page_alloc.c: min_free_kbytes = 4 sqrt(lowmem KiB), from 128 KiB to 256 MiB; the low
 // and high watermarks lie max(min/4, 0.1 % of the zone) apart. Choice: one zone, of the size at
 // boot.
 constexpr double kMinFreeLeast = 128;
 constexpr double kMinFreeMost = 262'144;
 constexpr double kWatermarkScale = 0.001;
+// Linux, mm/khugepaged.c, set_recommended_min_free_kbytes: with transparent huge pages, which
+// distributions enable, it is raised to 11 page blocks of 2 MiB for each zone, but to no more than
+// 5 % of memory: 44 MiB with zones DMA and DMA32, the well-known 67584 KiB where memory reaches
+// over 4 GiB. Seen in the lab: 28968 KiB at maxmem 640 MiB, 45052 KiB at 2048.
+constexpr double kHugePagesKibPerZone = 11 * 2048;
+constexpr double kHugePagesMost = 0.05;
+constexpr double kDma32Kib = 4096.0 * 1024;
+// Linux, sysctl_lowmem_reserve_ratio: a lower zone keeps 1/256 of what is in the zones above it for
+// those who need low memory. MemAvailable does not count it.
+constexpr double kLowmemReserve = 1.0 / 256;
 // Choice: pages in use are found only by ageing the active list, which the allocating task does
 // itself (direct reclaim). Cold ones are found by kswapd in time, on another CPU.
 constexpr double kDirectReclaimKibPerS = 2.0 * 1024 * 1024;
@@ -33,10 +48,15 @@ constexpr double kActiveRoundsPerS = 1;
 constexpr std::int64_t kOomAfterUs = 200'000;
 // Choice: a service manager's restart, and the program's own start.
 constexpr std::int64_t kRestartMs = 2'000;
-// watcher/guest/brake.h: the brake is lifted when it held in vain for so long, MemTotal not having
-// grown; at its ceiling the zone is not made to wait that long.
-constexpr std::int64_t kBrakeDeadlineMs = 10'000;
-constexpr std::int64_t kCeilingSettleMs = 3'000;
+// Linux, mm/memcontrol.c, calculate_high_delay: whose group is over memory.high by the share x
+// sleeps 64 x^2 s for each batch of 64 pages, at most 2 s, and not at all for under 10 ms.
+constexpr double kBatchKib = 64 * kPageKib;
+constexpr double kSleepFactorS = 64;
+constexpr double kSleepMostS = 2;
+constexpr double kSleepLeastS = 0.01;
+// watcher/guest/brake.h: what the brake keeps available, at least and as a part of MemTotal.
+constexpr double kBrakeMarginKib = 16 * 1024;
+constexpr double kBrakeMarginShare = 1.0 / 16;
 constexpr double kCeilingToleranceKib = 1'024;
 // ESX samples which pages were touched within 30 s (Waldspurger, OSDI 2002).
 constexpr double kSamplingS = 30;
@@ -82,12 +102,20 @@ void Guest::Pages::pull_in(double kib) {
 Guest::Guest(const GuestConfig& config, std::shared_ptr<const Trace> trace)
     : config_(config),
       trace_(std::move(trace)),
-      overhead_kib_(config.static_max_kib / kDescriptorShare + kKernelKib) {
+      overhead_kib_(config.static_max_kib / kDescriptorShare + config.static_max_kib / kHashShare +
+                    kKernelKib) {
     const double at_boot = std::max(0.0, number(config_.static_max_kib) - number(overhead_kib_));
-    min_kib_ = std::clamp(4 * std::sqrt(at_boot), kMinFreeLeast, kMinFreeMost);
+    const double over_4g = std::max(0.0, number(config_.static_max_kib) - kDma32Kib);
+    const double huge_pages = kHugePagesKibPerZone * (over_4g > 0 ? 3 : 2);
+    min_kib_ = std::max(std::clamp(4 * std::sqrt(at_boot), kMinFreeLeast, kMinFreeMost),
+                        std::min(huge_pages, at_boot * kHugePagesMost));
     const double apart = std::max(min_kib_ / 4, at_boot * kWatermarkScale);
     low_kib_ = min_kib_ + apart;
     high_kib_ = low_kib_ + apart;
+    reserve_kib_ = high_kib_ + (at_boot + over_4g) * kLowmemReserve;
+    if (config_.brake) {
+        brake_.emplace(std::nullopt);
+    }
     const std::int64_t length = trace_->length_ms();
     const std::int64_t start = std::max<std::int64_t>(0, config_.start_at_ms);
     place_us_ = length > 0 ? start % length * 1000 : 0;
@@ -95,13 +123,22 @@ Guest::Guest(const GuestConfig& config, std::shared_ptr<const Trace> trace)
     stats_.swap_free_kib = config_.swap_kib;
 }
 
+// In whole pages, as domains hold nothing else.
 std::uint64_t Guest::size_for(double kib) const {
-    return overhead_kib_ + static_cast<std::uint64_t>(std::ceil(kib));
+    const double pages = std::ceil((number(overhead_kib_) + kib) / kPageKib);
+    return static_cast<std::uint64_t>(pages * kPageKib);
 }
 
 std::uint64_t Guest::ease_kib(std::int64_t trace_ms) const {
-    const Demand demand = trace_->at(trace_ms);
-    return size_for(low_kib_ + number(demand.anon_kib) + number(demand.cache_kib));
+    return size_for(ease_total_kib(trace_->at(trace_ms)));
+}
+
+// The brake counts cache by half; here, to be sure, as memory in use.
+double Guest::ease_total_kib(const Demand& demand) const {
+    const double used = number(demand.anon_kib) + number(demand.cache_kib);
+    const double braked = std::max(used + reserve_kib_ + kBrakeMarginKib,
+                                   (used + reserve_kib_) / (1 - kBrakeMarginShare));
+    return config_.brake ? braked : used + low_kib_;
 }
 
 std::uint64_t Guest::survival_kib(std::int64_t trace_ms) const {
@@ -151,7 +188,7 @@ double Guest::room_for_reading(double want) {
     if (room < want && config_.swap_kib > 0) {
         room += swap_out(inactive_, want - room);
     }
-    return std::min(room, want);
+    return std::clamp(managed_ - used_kib(), 0.0, std::min(room, want));
 }
 
 // ---- a step -------------------------------------------------------------------------------------
@@ -170,14 +207,14 @@ void Guest::step(std::int64_t dt_ms, std::uint64_t pages_kib) {
         rest();
     }
     show();
+    if (brake_) {
+        look_at_brake();
+    }
 }
 
 // Takes note of the size, lets kswapd follow it, and of what begins to run with this step.
 void Guest::begin(std::int64_t dt_ms, std::uint64_t pages_kib) {
     const double managed = std::max(0.0, number(pages_kib) - number(overhead_kib_));
-    if (managed > managed_) {
-        grown_ms_ = stats_.uptime_ms;
-    }
     managed_ = managed;
     const double over = used_kib() + low_kib_ - managed_;
     if (over > 0) {
@@ -237,24 +274,13 @@ void Guest::bear(const Wait& wait, std::int64_t stalled_us) {
     stats_.some_us += lost_us;
     stats_.full_us += lost_us;
     stats_.stalls_now = stalled_us > 0;
-    const double ease = low_kib_ + number(demand_.anon_kib) + number(demand_.cache_kib);
+    const double ease = ease_total_kib(demand_);
     stats_.lacks_kib = stats_.stalls_now ? whole(std::ceil(ease - managed_)) : 0;
 
     vain_us_ = wait.in_vain ? vain_us_ + stalled_us : 0;
-    if (vain_us_ < kOomAfterUs) {
-        held_ms_ = -1;
-    } else if (!config_.brake || held_too_long()) {
+    if (vain_us_ >= kOomAfterUs) {
         kill();
     }
-}
-
-// Once the brake is lifted, the OOM killer ends the workload; the next one is braked again.
-bool Guest::held_too_long() {
-    held_ms_ = held_ms_ < 0 ? stats_.uptime_ms : held_ms_;
-    const bool at_ceiling =
-        number(overhead_kib_) + managed_ + kCeilingToleranceKib >= number(config_.static_max_kib);
-    const std::int64_t patience_ms = at_ceiling ? kCeilingSettleMs : kBrakeDeadlineMs;
-    return stats_.uptime_ms >= std::max(held_ms_, grown_ms_) + patience_ms;
 }
 
 void Guest::kill() {
@@ -263,7 +289,7 @@ void Guest::kill() {
     restart_ms_ = stats_.uptime_ms + kRestartMs;
     place_us_ = 0;
     vain_us_ = 0;
-    held_ms_ = -1;
+    asleep_s_ = 0;
     active_ = {};
     inactive_ = {};
 }
@@ -311,17 +337,27 @@ void Guest::settle_anon(const Demand& demand) {
     }
 }
 
+// Takes `want` as far as there is room; what goes to the active part first.
+void Guest::take_anon(const Demand& demand, double want) {
+    const double active = std::clamp(number(demand.active_kib) - active_.size, 0.0, want);
+    active_.size += active;
+    inactive_.size += want - active;
+}
+
 Guest::Wait Guest::allocate(const Demand& demand, double seconds) {
+    Wait wait = sleep_on(seconds);
     const double missing = std::max(0.0, number(demand.anon_kib) - active_.size - inactive_.size);
-    const double want = std::min(missing, number(config_.alloc_kib_per_s) * seconds);
+    double want =
+        std::min(missing, number(config_.alloc_kib_per_s) * std::max(0.0, seconds - wait.seconds));
+    if (want > 0 && brake_) {
+        want = slowed(want, seconds, wait);
+    }
     double room = managed_ - used_kib() - min_kib_;
     if (room >= want) {
         if (want > 0) {
-            const double active = std::clamp(number(demand.active_kib) - active_.size, 0.0, want);
-            active_.size += active;
-            inactive_.size += want - active;
+            take_anon(demand, want);
         }
-        return {};
+        return wait;
     }
     const double unused = evict_unused(want - room);
     const double hot = evict_hot(want - room - unused);
@@ -332,17 +368,64 @@ Guest::Wait Guest::allocate(const Demand& demand, double seconds) {
     room += freed;
 
     const double granted = std::clamp(room, 0.0, want);
-    const double active = std::clamp(number(demand.active_kib) - active_.size, 0.0, granted);
-    active_.size += active;
-    inactive_.size += granted - active;
-    Wait wait;
-    wait.seconds =
+    take_anon(demand, granted);
+    wait.seconds +=
         hot / kDirectReclaimKibPerS + (written > 0 ? written / number(config_.disk_kib_per_s) : 0);
     if (room < want) {
         wait.refused = want > 0 ? 1 - granted / want : 1;
         wait.in_vain = freed <= 0;
     }
     return wait;
+}
+
+// ---- the brake ----------------------------------------------------------------------------------
+
+// A sleep that has begun is slept to its end.
+Guest::Wait Guest::sleep_on(double seconds) {
+    Wait wait;
+    wait.seconds = std::min(asleep_s_, seconds);
+    asleep_s_ -= wait.seconds;
+    return wait;
+}
+
+// What of `want` the workload gets to touch in the rest of the step, batch by batch, as it is put
+// to sleep after each that is over the limit. Before that, its group gives up the page cache that
+// it can. The workload and what it reads are all there is in the group.
+double Guest::slowed(double want, double seconds, Wait& wait) {
+    if (!brake_->limit_kib()) {
+        return want;
+    }
+    const double limit = std::max(1.0, number(*brake_->limit_kib()));
+    const double over = used_kib() + want - limit;
+    if (over > 0) {
+        const double unused = evict_unused(over);
+        const double hot = evict_hot(over - unused);
+        wait.seconds += hot / kDirectReclaimKibPerS;
+        high_events_ += std::max<std::uint64_t>(1, whole(over / kBatchKib));
+    }
+    double done = 0;
+    while (done < want && wait.seconds < seconds) {
+        done = std::min(want, done + kBatchKib);
+        const double excess = std::max(0.0, (used_kib() + done - limit) / limit);
+        const double sleep = std::min(kSleepMostS, kSleepFactorS * excess * excess);
+        if (sleep >= kSleepLeastS) {
+            asleep_s_ = std::max(0.0, wait.seconds + sleep - seconds);
+            wait.seconds = std::min(seconds, wait.seconds + sleep);
+        }
+    }
+    return done;
+}
+
+// xenpack-guest sets the limit anew.
+void Guest::look_at_brake() {
+    const bool at_ceiling =
+        number(overhead_kib_) + managed_ + kCeilingToleranceKib >= number(config_.static_max_kib);
+    brake_->look({static_cast<std::uint64_t>(stats_.uptime_ms),
+                  {stats_.total_kib, stats_.free_kib, stats_.available_kib, stats_.swap_total_kib,
+                   stats_.swap_free_kib},
+                  whole(used_kib()),
+                  high_events_,
+                  at_ceiling ? guest::Ceiling::reached : guest::Ceiling::room});
 }
 
 // ---- files and swap -----------------------------------------------------------------------------
@@ -404,9 +487,9 @@ void Guest::read_files(const Demand& demand, double seconds, double worked_s) {
 void Guest::show() {
     const double files = hot_.in() + warm_.in() + cold_;
     const double free = std::max(0.0, managed_ - active_.in() - inactive_.in() - files);
-    // Linux, si_mem_available(): free pages but for the high watermark, and file pages but for the
-    // low watermark or half of them. Choice: no slab.
-    const double available = free - high_kib_ + files - std::min(files / 2, low_kib_);
+    // Linux, si_mem_available(): free pages but for the high watermark and what lower zones keep,
+    // and file pages but for the low watermark or half of them. Choice: no slab.
+    const double available = free - reserve_kib_ + files - std::min(files / 2, low_kib_);
     stats_.total_kib = whole(managed_);
     stats_.free_kib = whole(free);
     stats_.available_kib = std::min(stats_.total_kib, whole(available));

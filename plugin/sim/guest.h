@@ -22,18 +22,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "plugin/sim/trace.h"
+#include "watcher/guest/brake.h"
 
 namespace xenpack::sim {
 
 struct GuestConfig {
-    std::uint64_t static_max_kib = 0;  // maxmem: page descriptors cost 1/64 of it
+    std::uint64_t static_max_kib = 0;  // maxmem: page descriptors and hash tables are for all of it
     std::uint64_t swap_kib = 0;        // swap disk; 0: none
     std::uint64_t disk_kib_per_s = 200 * 1024;
     std::uint64_t alloc_kib_per_s = 1024 * 1024;  // the quickest a workload can touch new memory
-    // xenpack-guest --brake: the workload is held rather than killed, until MemTotal has not grown
-    // for 10 s, or for 3 s at maxmem (watcher/guest/brake.h); then it is killed.
+    // xenpack-guest --brake: the workload is slowed rather than killed, by the real brake's limit
+    // (watcher/guest/brake.h), until that is lifted: then it may be killed.
     bool brake = false;
     bool repeat = true;  // the trace begins anew at its end; else the workload exits there
     std::int64_t start_at_ms = 0;    // where in the trace the workload begins
@@ -116,6 +118,7 @@ class Guest {
     };
 
     [[nodiscard]] std::uint64_t size_for(double kib) const;
+    [[nodiscard]] double ease_total_kib(const Demand& demand) const;
     [[nodiscard]] double used_kib() const;
     [[nodiscard]] double swap_free() const;
     [[nodiscard]] Demand demand_at_end(std::int64_t dt_ms);
@@ -127,12 +130,15 @@ class Guest {
     void kill();
 
     void settle_anon(const Demand& demand);
+    void take_anon(const Demand& demand, double want);
     [[nodiscard]] Wait allocate(const Demand& demand, double seconds);
+    [[nodiscard]] Wait sleep_on(double seconds);
+    [[nodiscard]] double slowed(double want, double seconds, Wait& wait);
+    void look_at_brake();
     void resize_hot_set(double size);
     void read_files(const Demand& demand, double seconds, double worked_s);
     void read_back(const Demand& demand, double worked_s);
     [[nodiscard]] double lost_per_second(const Demand& demand) const;
-    [[nodiscard]] bool held_too_long();
     void bear(const Wait& wait, std::int64_t stalled_us);
     void show();
 
@@ -150,16 +156,19 @@ class Guest {
     double min_kib_ = 0;  // the kernel's watermarks
     double low_kib_ = 0;
     double high_kib_ = 0;
+    double reserve_kib_ = 0;  // what MemAvailable leaves out of the free memory
 
     Run run_ = Run::idle;
     std::size_t row_ = 0;        // of the trace, where the last look was
     std::int64_t place_us_ = 0;  // in the trace
     std::int64_t worked_us_ = 0;
     std::int64_t restart_ms_ = 0;  // uptime at which `restarting` ends
-    std::int64_t grown_ms_ = 0;    // uptime at which MemTotal last grew
-    std::int64_t held_ms_ = -1;    // uptime since which the brake holds the workload
     std::int64_t vain_us_ = 0;     // so long has the workload asked for pages in vain
     Demand demand_;                // of the last step
+
+    std::optional<guest::Brake> brake_;
+    std::uint64_t high_events_ = 0;  // as memory.events.local counts them
+    double asleep_s_ = 0;            // the workload still has to sleep so long
 
     double managed_ = 0;   // MemTotal
     Pages active_;         // anonymous memory that is touched all the time

@@ -632,7 +632,8 @@ unsigned tries_in(std::int64_t ms) {
 
 TEST(BalanceProperty, TargetsStopMovingOnceDemandIsStill) {
     for (const std::uint64_t seed : seeds(kStillHosts)) {
-        for (const std::uint64_t fill_percent : {std::uint64_t{50}, std::uint64_t{80}}) {
+        // What is wanted leaves out headroom, and what a kernel keeps free and counts as used.
+        for (const std::uint64_t fill_percent : {std::uint64_t{50}, std::uint64_t{75}}) {
             Still still(seed, fill_percent, seed % 2 == 0);
             still.run(kChangesMs + 25 * kMinuteMs);
             const unsigned dead_before = still.changes(true);

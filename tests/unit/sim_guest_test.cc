@@ -15,8 +15,13 @@ namespace {
 
 constexpr std::uint64_t kMib = 1024;
 constexpr std::uint64_t kMaxKib = 2048 * kMib;
-// Descriptors for kMaxKib, and the kernel.
-constexpr std::uint64_t kOverheadKib = 32 * kMib + 16 * kMib;
+// Descriptors and hash tables for kMaxKib, and the kernel.
+constexpr std::uint64_t kOverheadKib = 32 * kMib + 4 * kMib + 46 * kMib;
+// At kMaxKib: 11 page blocks of 2 MiB for each of two zones, and a quarter of that twice more.
+constexpr std::uint64_t kLowKib = 55 * kMib;
+// What MemAvailable leaves out of what is free: the high watermark, 66 MiB, and 1/256 of all. In the
+// lab it left out 75,328 KiB.
+constexpr double kReserveKib = 75'448;
 constexpr std::int64_t kStepMs = 100;
 
 using Rows = std::vector<TraceRow>;
@@ -68,9 +73,8 @@ TEST(SimGuest, MemTotalIsWhatTheKernelDoesNotNeedForItself) {
     EXPECT_EQ(guest.overhead_kib(), kOverheadKib);
     EXPECT_EQ(guest.stats().total_kib, 1024 * kMib - kOverheadKib);
     EXPECT_EQ(guest.stats().free_kib, guest.stats().total_kib);
-    // min_free_kbytes is 4 sqrt(KiB): 5724 KiB here; the high watermark is 0.2 % above it.
     EXPECT_NEAR(static_cast<double>(guest.stats().free_kib - guest.stats().available_kib),
-                5724 + 2 * 2048, 2);
+                kReserveKib, 2);
 }
 
 TEST(SimGuest, MemAvailableCountsFilesButForTheLowWatermarkOrHalfOfThem) {
@@ -78,10 +82,10 @@ TEST(SimGuest, MemAvailableCountsFilesButForTheLowWatermarkOrHalfOfThem) {
         Guest guest(config_of(), steady({0, 0, cache_kib, 0, 0}));
         run(guest, 10'000, 1024 * kMib);
         EXPECT_EQ(guest.stats().cached_kib, cache_kib);
-        return static_cast<double>(guest.stats().available_kib) + 9820 -
+        return static_cast<double>(guest.stats().available_kib) + kReserveKib -
                static_cast<double>(guest.stats().free_kib);
     };
-    EXPECT_NEAR(beside_free(400 * kMib), 400.0 * kMib - (5724 + 2048), 2);
+    EXPECT_NEAR(beside_free(400 * kMib), 400.0 * kMib - kLowKib, 2);
     EXPECT_NEAR(beside_free(8 * kMib), 4.0 * kMib, 2);
 }
 
@@ -194,11 +198,11 @@ TEST(SimGuest, AStreamFillsMemoryAndCostsNothing) {
     const std::uint64_t size = 700 * kMib;
     run(guest, 60'000, size);
     EXPECT_EQ(guest.stats().stalled_us, 0U);
-    EXPECT_GT(guest.stats().cached_kib, 500 * kMib);
-    EXPECT_LT(guest.stats().free_kib, 16 * kMib);
-    EXPECT_GT(guest.stats().available_kib, 500 * kMib);
+    EXPECT_GT(guest.stats().cached_kib, 450 * kMib);
+    EXPECT_LT(guest.stats().free_kib, kLowKib + kMib);
+    EXPECT_GT(guest.stats().available_kib, 380 * kMib);
     // And it yields to a workload that grows, and to the balloon.
-    EXPECT_GT(guest.can_give_kib(), 500 * kMib);
+    EXPECT_GT(guest.can_give_kib(), 380 * kMib);
     run(guest, 5'000, size - guest.can_give_kib());
     EXPECT_EQ(guest.stats().stalled_us, 0U);
     EXPECT_EQ(guest.stats().oom_kills, 0U);
@@ -210,16 +214,16 @@ TEST(SimGuest, GrowthTakesColdPagesForNothingAndHotOnesAtACost) {
         after.anon_kib = 400 * kMib;
         Guest guest(config_of(),
                     trace_of({{0, before}, {60'000, before}, {60'100, after}, {120'000, after}}));
-        run(guest, 60'000, 560 * kMib);
+        run(guest, 60'000, 640 * kMib);
         EXPECT_EQ(guest.stats().stalled_us, 0U);
         // 300 MiB at 1 GiB/s.
-        run(guest, 400, 560 * kMib);
+        run(guest, 400, 640 * kMib);
         EXPECT_EQ(guest.stats().oom_kills, 0U);
         return guest.stats().stalled_us;
     };
     EXPECT_EQ(grow({100 * kMib, 0, 0, 0, 50 * kMib}), 0U);
-    // Some 280 MiB of hot pages at 2 GiB/s.
-    EXPECT_NEAR(static_cast<double>(grow({100 * kMib, 0, 390 * kMib, 0, 0})), 138'000, 5'000);
+    // Some 254 MiB of hot pages at 2 GiB/s: what is free but for the lowest watermark comes first.
+    EXPECT_NEAR(static_cast<double>(grow({100 * kMib, 0, 390 * kMib, 0, 0})), 124'000, 5'000);
 }
 
 TEST(SimGuest, AnonymousMemoryGrowsNoQuickerThanItCanBeTouched) {
@@ -296,7 +300,8 @@ TEST(SimGuest, WhatSleepsMayBeInSwapAndWhatIsTouchedMayNot) {
     Guest sleeps(config_of(500), steady({400 * kMib, 100 * kMib, 0, 0, 0}));
     run(sleeps, 20'000, sleeps.ease_kib(0) - 250 * kMib);
     const GuestStats settled = sleeps.stats();
-    EXPECT_LT(sleeps.stats().swap_free_kib, 260 * kMib);
+    // Down to the lowest watermark, and ease_kib() is made with the next.
+    EXPECT_LT(sleeps.stats().swap_free_kib, 262 * kMib);
     run(sleeps, 60'000, sleeps.ease_kib(0) - 250 * kMib);
     EXPECT_EQ(sleeps.stats().stalled_us, settled.stalled_us);
     EXPECT_EQ(sleeps.stats().swap_ins, settled.swap_ins);
@@ -324,7 +329,7 @@ TEST(SimGuest, SwappedPagesThatWakeAreReadAndStayInSwapWhenTheyFallAsleep) {
     run(guest, 29'000, ease - 250 * kMib);
     const GuestStats asleep = guest.stats();
     const std::uint64_t swapped = asleep.swap_total_kib - asleep.swap_free_kib;
-    EXPECT_GT(swapped, 240 * kMib);
+    EXPECT_GT(swapped, 238 * kMib);
     run(guest, 25'000, ease);
     // Two thirds of what slept woke up: that share of what is in swap.
     EXPECT_NEAR(static_cast<double>(guest.stats().swap_ins - asleep.swap_ins) * 4,
@@ -391,10 +396,9 @@ TEST(SimGuest, TheBrakeGivesUpAfterTenSecondsInVain) {
         return guest.stats().uptime_ms;
     };
     const std::int64_t without = killed_at(false, kMaxKib, 400 * kMib);
-    EXPECT_EQ(killed_at(true, kMaxKib, 400 * kMib) - without, 10'000);
-    // There is no more to wait for at maxmem.
-    EXPECT_EQ(killed_at(true, 400 * kMib, 400 * kMib) - killed_at(false, 400 * kMib, 400 * kMib),
-              3'000);
+    EXPECT_NEAR(static_cast<double>(killed_at(true, kMaxKib, 400 * kMib) - without), 10'000, 500);
+    // At maxmem there is nothing to wait for.
+    EXPECT_EQ(killed_at(true, 400 * kMib, 400 * kMib), killed_at(false, 400 * kMib, 400 * kMib));
 }
 
 TEST(SimGuest, WhatItLacksIsEnough) {

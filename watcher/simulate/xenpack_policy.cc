@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "plugin/sim/reporter.h"
@@ -21,7 +22,7 @@ constexpr std::uint64_t kMib = 1024;
 
 class XenpackPolicy final : public Policy {
   public:
-    explicit XenpackPolicy(bool brake) : brake_(brake) {}
+    XenpackPolicy(Config config, bool brake) : brake_(brake), config_(std::move(config)) {}
 
     [[nodiscard]] std::string_view name() const override {
         return brake_ ? "xenpack+brake" : "xenpack";
@@ -140,6 +141,7 @@ class XenpackPolicy final : public Policy {
         view.reserve_kib = learned_reserve_kib(views, host.config().total_kib);
         view.emergency_kib = config_.emergency_kib;
         view.start_reserve_kib = config_.start_reserve.of(host.config().total_kib);
+        view.reserve_kib = std::max(view.reserve_kib, view.emergency_kib + view.start_reserve_kib);
         view.wanted_by_starts_kib = wanted_by_start_kib_;
         const Plan decided = plan(view, views, now_ms);
         for (const Change& change : decided.grow) {
@@ -186,11 +188,15 @@ class XenpackPolicy final : public Policy {
 }  // namespace
 
 std::unique_ptr<Policy> make_xenpack_policy() {
-    return std::make_unique<XenpackPolicy>(false);
+    return make_xenpack_policy(Config{}, false);
 }
 
 std::unique_ptr<Policy> make_xenpack_brake_policy() {
-    return std::make_unique<XenpackPolicy>(true);
+    return make_xenpack_policy(Config{}, true);
+}
+
+std::unique_ptr<Policy> make_xenpack_policy(const Config& config, bool brake) {
+    return std::make_unique<XenpackPolicy>(config, brake);
 }
 
 }  // namespace xenpack::simulate

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "watcher/config/config.h"
 #include "watcher/simulate/policy.h"
 
 namespace xenpack::simulate {
@@ -14,5 +15,8 @@ namespace xenpack::simulate {
 [[nodiscard]] std::unique_ptr<Policy> make_xenpack_policy();
 // The same, with the workload of every zone under xenpack-guest's brake.
 [[nodiscard]] std::unique_ptr<Policy> make_xenpack_brake_policy();
+
+// And with another configuration, of which emergency and start-reserve are heeded.
+[[nodiscard]] std::unique_ptr<Policy> make_xenpack_policy(const Config& config, bool brake);
 
 }  // namespace xenpack::simulate

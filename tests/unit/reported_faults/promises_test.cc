@@ -150,9 +150,9 @@ TEST(ReportedFault, AStartGetsWhatIdleZonesHold) {
 // to be taken from others first.
 TEST(ReportedFault, AStartFindsItsReserveWithoutAskingAnyone) {
     constexpr std::uint64_t kStartReserveKib = 400 * kMib;
-    WatchedHost host(host_of(2000), {.start_reserve_kib = kStartReserveKib});
+    WatchedHost host(host_of(2200), {.start_reserve_kib = kStartReserveKib});
     const WatchedZone* one =
-        host.start(200, 1500, rising(kIdle, 20'000, {900 * kMib, 0, 0, 0, 0}, 4 * kMib));
+        host.start(300, 1500, rising(kIdle, 20'000, {900 * kMib, 0, 0, 0, 0}, 4 * kMib));
     const WatchedZone* other = host.start(200, 1500, steady(kIdle));
     for (int i = 0; i < 3000; ++i) {
         host.step();
