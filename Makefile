@@ -100,9 +100,11 @@ program_mains := $(shell grep -lE '^int main\b' watcher/*.cc watcher/*/*.cc 2>/d
 sim_plugin_src := $(addprefix plugin/sim/,keys.cc scenario.cc sections.cc start_cost.cc store.cc \
     toolstack.cc workload.cc world.cc)
 sim_src := $(filter-out $(sim_plugin_src),$(wildcard plugin/sim/*.cc))
-sim_needs_src := watcher/guest/reporting.cc watcher/pressure/report.cc watcher/config/size.cc
+sim_needs_src := watcher/guest/reporting.cc watcher/guest/brake.cc watcher/pressure/report.cc \
+    watcher/config/size.cc
 rooms_src := $(filter-out $(program_mains) watcher/cli/% watcher/guest/%, \
     $(wildcard watcher/*.cc watcher/*/*.cc)) $(sim_src) watcher/guest/reporting.cc \
+    watcher/guest/brake.cc \
     watcher/guest/proc_text.cc
 cli_src := $(wildcard watcher/cli/*.cc)
 guest_src := $(wildcard watcher/guest/*.cc) watcher/pressure/report.cc
@@ -116,9 +118,9 @@ plugin_test_parts := $(filter-out $(plugin_tests),$(wildcard tests/plugin/*.c te
 plugin_test_names := $(basename $(notdir $(plugin_tests)))
 # A program that tries a plugin on a host, by hand or in the lab. Not installed.
 probe_src := $(wildcard tests/plugin/on_host/*.cc)
-# The benchmarks in virtual time, of policies and of scale. What they are made of, but for their
-# mains, is tested too.
-bench_main := $(wildcard tests/bench/*_bench.cc)
+# The benchmarks in virtual time, of policies and of scale, and what compares the simulated host with
+# the lab. What they are made of, but for their mains, is tested too.
+bench_main := $(wildcard tests/bench/*_bench.cc) tests/bench/model_check.cc
 bench_src := $(filter-out $(bench_main),$(wildcard tests/bench/*.cc tests/bench/*/*.cc))
 unit_src += $(bench_src)
 fuzz_names := $(patsubst tests/fuzz/%.cc,%,$(wildcard tests/fuzz/*_fuzz.cc))
@@ -178,7 +180,8 @@ $(1)/tests/unit: $(call objects,$(1),$(unit_src)) $(1)/rooms.a
 	$$(call say,LINK,$$@)$(2) -Wl,--as-needed $(4) -o $$@ $$(filter %.o %.a,$$^) $(host_libs) \
 	    -lgmock_main $(GTEST_LIBS)
 
-$(1)/tests/%_bench: $(1)/obj/tests/bench/%_bench.o $(call objects,$(1),$(bench_src)) $(1)/rooms.a
+$(patsubst tests/bench/%.cc,$(1)/tests/%,$(bench_main)): $(1)/tests/%: $(1)/obj/tests/bench/%.o \
+    $(call objects,$(1),$(bench_src)) $(1)/rooms.a
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)$(2) -Wl,--as-needed $(4) -o $$@ $$(filter %.o %.a,$$^) $(host_libs)
 
@@ -272,8 +275,9 @@ build/stage: all
 .PHONY: demo bench bench-balance bench-scale lab
 # Put into the lab's dom0: what is installed on a host, and what only the lab's cases use.
 lab_payload := --payload build/lab-stage --payload build/lab-tools
-lab_needs := build/lab-stage build/lab-tools/usr/bin/plugin_probe \
-    build/lab-tools/usr/bin/bare_domain build/lab-tools/usr/bin/idle_kernel
+lab_tools := $(basename $(notdir $(wildcard tests/lab/tools/*.cc)))
+lab_needs := build/lab-stage build/tests/model_check \
+    $(addprefix build/lab-tools/usr/bin/,plugin_probe idle_kernel $(lab_tools))
 # Without debugging symbols, as a package would be: dom0 there lives in memory.
 build/lab-stage: build/stage
 	$(Q)rm -rf $@; cp -a $< $@
@@ -286,7 +290,7 @@ build/tests/idle_kernel: tests/lab/tools/idle_kernel.S
 	$(call say,LINK,$@)$(CC) -nostdlib -static -no-pie -Wl,--build-id=none \
 	    -Wl,-Ttext-segment=0x100000 -o $@ $<
 
-build/tests/bare_domain: build/obj/tests/lab/tools/bare_domain.o
+$(addprefix build/tests/,$(lab_tools)): build/tests/%: build/obj/tests/lab/tools/%.o
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $< $(XENLIGHT_LIBS) $(XENSTORE_LIBS)
 

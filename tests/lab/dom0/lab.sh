@@ -63,6 +63,7 @@ zone_log() { printf '%s/guest-%s.log' "$lab_consoles" "$1"; }
 # (Native TSC: emulated, as Xen prefers on this processor, every clock reading leaves the guest.)
 # zone_create NAME WORD...: creates a PVH zone. memory=, maxmem=, vcpus=, on_crash=, on_reboot=,
 # on_poweroff=, cpus= go to xl's configuration, "-p" and the like to xl, and other words to its kernel.
+# disk=FILE: the file is its disk, read-only.
 zone_create() {
     local name=$1 word config=$lab_state/$1.cfg options=()
     local extra="console=hvc0 ${ZONE_LOG:-quiet loglevel=4} mitigations=off init_on_alloc=0 rcupdate.rcu_expedited=1"
@@ -73,6 +74,12 @@ zone_create() {
     for word in "$@"; do
         case $word in
             memory=* | maxmem=* | vcpus=*) printf '%s = %s\n' "${word%%=*}" "${word#*=}" >>"$config" ;;
+            disk=*)
+                modprobe loop && modprobe xen-blkback
+                printf "disk = ['format=raw,vdev=xvda,access=ro,backendtype=phy,script=/lab/disk.sh,target=%s']\n" \
+                    "${word#*=}" >>"$config"
+                extra+=' xenpack.disk'
+                ;;
             on_*=* | cpus=*) printf '%s = "%s"\n' "${word%%=*}" "${word#*=}" >>"$config" ;;
             -*) options+=("$word") ;;
             *) extra+=" $word" ;;

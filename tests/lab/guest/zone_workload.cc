@@ -36,6 +36,8 @@ extern "C" {
 #include <xenstore.h>
 }
 
+#include "tests/lab/guest/follow.h"
+
 namespace {
 
 constexpr std::size_t kMib = 1024 * 1024;
@@ -240,6 +242,13 @@ void print_stat() {
         pressure.empty() ? "absent" : pressure.c_str());
 }
 
+// For a person, and for who studies a guest: what a file of /proc or /sys says.
+void show(const std::string& path) {
+    const std::string text = read_file(path.c_str());
+    std::fputs(text.c_str(), stdout);
+    answer("show ok %s bytes=%zu", path.c_str(), text.size());
+}
+
 // ---- Page cache: the guest's files are in its initramfs, so a tmpfs file stands in. Its pages are
 // counted as shared memory, can not be dropped without swap, and are filled by write(2).
 
@@ -325,6 +334,39 @@ void flood(const std::string& key, std::uint64_t count) {
     }
     answer("flood ok %s count=%llu ms=%llu", key.c_str(), static_cast<unsigned long long>(count),
            static_cast<unsigned long long>(now_ms() - start_ms));
+}
+
+// ---- A trace, sent line by line, then followed.
+
+constexpr const char* kWorkloadKey = "data/workload";
+std::string trace_text;
+
+void add_trace_line(std::string_view line) {
+    trace_text.append(line).append("\n");
+}
+
+void follow_trace() {
+    const auto trace = xenpack::sim::parse_trace(trace_text, "");
+    trace_text.clear();
+    if (!trace || store() == nullptr) {
+        answer("follow FAILED: %s", trace ? std::strerror(errno) : trace.error().what.c_str());
+        return;
+    }
+    xenpack::lab::FollowConfig config;
+    config.publish = [](const std::string& text) {
+        (void)xs_write(store(), XBT_NULL, kWorkloadKey, text.data(),
+                       static_cast<unsigned>(text.size()));
+    };
+    const auto followed = xenpack::lab::follow(*trace, config);
+    if (!followed) {
+        answer("follow FAILED: %s", followed.error().what.c_str());
+        return;
+    }
+    answer("follow ok ms=%llu stall_us=%llu touch_kib_per_s=%llu disk_kib_per_s=%llu",
+           static_cast<unsigned long long>(followed->wall_ms),
+           static_cast<unsigned long long>(followed->stall_us),
+           static_cast<unsigned long long>(followed->touch_kib_per_s),
+           static_cast<unsigned long long>(followed->disk_kib_per_s));
 }
 
 // ---- Reports as xenpack-guest would write them, for measuring what they cause.
@@ -573,6 +615,10 @@ bool run_store(const std::string& name, const std::vector<std::string>& words) {
         store_write(words[1], words.size() > 2 ? words[2] : "");
         return true;
     }
+    if (name == "show" && words.size() == 2) {
+        show(words[1]);
+        return true;
+    }
     if (name == "remove" && words.size() == 2) {
         store_remove(words[1]);
         return true;
@@ -602,6 +648,7 @@ bool run_plain(const std::string& name) {
     } commands[] = {
         {"check", check},
         {"rewrite", rewrite},
+        {"follow", follow_trace},
         {"stat", print_stat},
         {"ping", [] { answer("pong"); }},
         {"stop-reporter", [] { signal_reporter("stop-reporter", SIGSTOP); }},
@@ -623,6 +670,10 @@ bool run_plain(const std::string& name) {
 }
 
 void run(std::string_view line) {
+    if (constexpr std::string_view kTrace = "trace "; line.starts_with(kTrace)) {
+        add_trace_line(line.substr(kTrace.size()));
+        return;
+    }
     const std::vector<std::string> words = split(line, 3);
     if (words.empty()) {
         return;
