@@ -36,6 +36,8 @@ class BalloonDriver {
     // It has given up, and only a changed target or an hour wakes it.
     [[nodiscard]] bool asleep(std::int64_t now_ms) const { return now_ms < sleeps_until_ms_; }
     [[nodiscard]] bool booted() const { return booted_; }
+    // From now on it moves that quickly: its thread has only the processor time that others leave.
+    void set_speed(std::uint64_t kib_per_s) { config_.kib_per_s = kib_per_s; }
 
   private:
     [[nodiscard]] bool ready(std::int64_t now_ms, std::int64_t dt_ms, std::uint64_t target_kib);

@@ -19,8 +19,8 @@ constexpr std::uint64_t kMaxKib = 2048 * kMib;
 constexpr std::uint64_t kOverheadKib = 32 * kMib + 4 * kMib + 46 * kMib;
 // At kMaxKib: 11 page blocks of 2 MiB for each of two zones, and a quarter of that twice more.
 constexpr std::uint64_t kLowKib = 55 * kMib;
-// What MemAvailable leaves out of what is free: the high watermark, 66 MiB, and 1/256 of all. In the
-// lab it left out 75,328 KiB.
+// What MemAvailable leaves out of what is free: the high watermark, 66 MiB, and 1/256 of all. In
+// the lab it left out 75,328 KiB.
 constexpr double kReserveKib = 75'448;
 constexpr std::int64_t kStepMs = 100;
 

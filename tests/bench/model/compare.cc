@@ -112,12 +112,18 @@ std::vector<Distance> distances(const LabRun& run, const Replay& replay) {
     return all;
 }
 
+// Made of five runs of the lab on two processors that others used as well (load 5 to 15). The two
+// differ by when a decision falls: in emulation a report or a look is late by up to a second, a
+// ramp grows by 20 MiB in that time, and one step of growth "as memory is plenty" is up to 100 MiB,
+// which one of the two may take and the other not. Seen were 5 to 19 % in the mean, 58 to 117 MiB
+// at most, 17 to 35 MiB of what is used, 1 to 4 s of lag, and 6 % of the time stalled. What the
+// kernel keeps to itself does not depend on time, and was 0.1 MiB apart.
 Bounds bounds() {
-    return {.mean_percent = 15,
-            .largest_kib = 160 * kMib,
-            .used_mean_kib = 32 * kMib,
-            .overhead_kib = 4 * kMib,
-            .lag_ms = 4'000,
+    return {.mean_percent = 25,
+            .largest_kib = 200 * kMib,
+            .used_mean_kib = 48 * kMib,
+            .overhead_kib = 2 * kMib,
+            .lag_ms = 6'000,
             .stall_share = 0.15};
 }
 

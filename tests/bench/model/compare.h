@@ -33,15 +33,14 @@ struct Distance {
 
 [[nodiscard]] std::vector<Distance> distances(const LabRun& run, const Replay& replay);
 
-// What is near enough. Each says of what it is made.
+// What is near enough; compare.cc says why.
 struct Bounds {
     double mean_percent = 0;
     double largest_kib = 0;
     double used_mean_kib = 0;
     double overhead_kib = 0;
     std::int64_t lag_ms = 0;
-    // Between the shares of the compared time that were lost.
-    double stall_share = 0;
+    double stall_share = 0;  // between the shares of the compared time that were lost
 };
 [[nodiscard]] Bounds bounds();
 

@@ -16,6 +16,8 @@ constexpr std::int64_t kStepMs = 100;
 // The traces' first seconds are quiet: what is not free then and not theirs is the guest's own.
 constexpr std::int64_t kQuietMs = 8'000;
 
+// A balloon's speed at a time is that of so long before and after it.
+constexpr std::int64_t kAroundMs = 2'000;
 // So far from its target a balloon has work for the whole time between two samples.
 constexpr std::uint64_t kFarKib = 4 * 1024;
 
@@ -23,23 +25,42 @@ std::uint64_t apart(std::uint64_t a, std::uint64_t b) {
     return std::max(a, b) - std::min(a, b);
 }
 
-// How far the balloons moved, by the time of it, while they were on their way.
-std::uint64_t balloon_rate(const LabRun& run) {
-    std::uint64_t moved_kib = 0;
-    std::int64_t moved_ms = 0;
-    for (const LabZone& zone : run.zones) {
-        for (std::size_t i = 0; i + 1 < zone.samples.size(); ++i) {
-            const LabSample& from = zone.samples[i];
-            const LabSample& to = zone.samples[i + 1];
-            const std::uint64_t way = apart(from.current_kib, to.current_kib);
-            if (way > 0 && apart(to.current_kib, to.target_kib) >= kFarKib &&
-                apart(from.current_kib, from.target_kib) >= kFarKib) {
-                moved_kib += way;
-                moved_ms += to.at_ms - from.at_ms;
-            }
+// How far balloons moved, and the time of it, while they were on their way.
+struct Movement {
+    std::uint64_t kib = 0;
+    std::int64_t ms = 0;
+
+    void add(const Movement& more) {
+        kib += more.kib;
+        ms += more.ms;
+    }
+    [[nodiscard]] std::uint64_t kib_per_s() const {
+        return ms > 0 ? kib * 1000 / static_cast<std::uint64_t>(ms) : 0;
+    }
+};
+
+// Between two lab times.
+Movement movement(const LabZone& zone, std::int64_t from_ms, std::int64_t to_ms) {
+    Movement sum;
+    for (std::size_t i = 0; i + 1 < zone.samples.size(); ++i) {
+        const LabSample& from = zone.samples[i];
+        const LabSample& to = zone.samples[i + 1];
+        const std::uint64_t way = apart(from.current_kib, to.current_kib);
+        if (from.at_ms >= from_ms && to.at_ms <= to_ms && way > 0 &&
+            apart(to.current_kib, to.target_kib) >= kFarKib &&
+            apart(from.current_kib, from.target_kib) >= kFarKib) {
+            sum.add({way, to.at_ms - from.at_ms});
         }
     }
-    return moved_ms > 0 ? moved_kib * 1000 / static_cast<std::uint64_t>(moved_ms) : 0;
+    return sum;
+}
+
+std::uint64_t balloon_rate(const LabRun& run) {
+    Movement sum;
+    for (const LabZone& zone : run.zones) {
+        sum.add(movement(zone, 0, zone.samples.back().at_ms));
+    }
+    return sum.kib_per_s();
 }
 
 // What is neither free nor the workload's. The middle of the samples.
@@ -160,6 +181,12 @@ Replay replay(const LabRun& run, const Machine& machine) {
     const std::int64_t begin = begin_ms(run);
     for (const std::int64_t end = end_ms(run); begin + host.now_ms() <= end;) {
         policy->step(host, host.now_ms());
+        for (std::size_t i = 0; i < configs.size(); ++i) {
+            const std::int64_t at_ms = begin + host.now_ms();
+            const Movement seen = movement(run.zones[i], at_ms - kAroundMs, at_ms + kAroundMs);
+            host.domains()[i]->balloon.set_speed(seen.kib > 0 ? seen.kib_per_s()
+                                                              : machine.balloon_kib_per_s);
+        }
         host.step(kStepMs);
         const std::int64_t lab_ms = begin + host.now_ms();
         done.host.push_back({lab_ms, host.config().total_kib, host.free_kib()});

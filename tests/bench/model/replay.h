@@ -2,11 +2,12 @@
 // Replay: a run of the lab once more, on the simulated host: the same host, zones, traces and
 // policy, from the moment at which all traces had begun. Called by model_check; pure.
 //
-// What is the machine's and not the model's is taken from the same run: how quick its balloon and
-// its disk are in emulation, what a guest holds before its workload does anything (kernel,
-// initramfs, reporter), and what the workload got done of its trace, by the trace's own time, which
-// stands still while it stalls: an emulated processor is at times too slow for the trace, and that
-// has nothing to do with memory. The rest is the model's.
+// What is the machine's and not the model's is taken from the same run: how quick its balloons were
+// at each time (between 5 and 150 MiB/s, by what else the emulated processors had to do) and its
+// disk, what a guest holds before its workload does anything (kernel, initramfs, reporter), and
+// what the workload got done of its trace, by the trace's own time, which stands still while it
+// stalls: an emulated processor is at times too slow for the trace, and that has nothing to do with
+// memory. The rest is the model's.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@
 namespace xenpack::bench {
 
 struct Machine {
-    std::uint64_t balloon_kib_per_s = 0;
+    std::uint64_t balloon_kib_per_s = 0;  // of all balloons on their way
     // By zone.
     std::vector<std::uint64_t> base_kib;
     std::vector<std::uint64_t> disk_kib_per_s;

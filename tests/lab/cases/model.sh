@@ -39,16 +39,6 @@ for zone in web batch; do
 done
 for zone in web batch; do check "$zone is up" zone_up "$zone"; done
 
-sample_zones 250 "web=$(zone_domid web)" "batch=$(zone_domid batch)" >"$lab_state/samples" &
-sampler=$!
-
-# The balloon by itself, while nothing else is asked of the machine: how quick it is here.
-check "web's balloon follows" xl mem-set web 512
-check "it gets there" eventually 20 holds web -ge 511
-check "and back" xl mem-set web $memory
-check "it gets there" eventually 20 holds web -le $memory
-printf 'data balloon %s\n' "$(now_ms)"
-
 for zone in web batch; do
     printf 'data trace %s %s\n' "$zone" "${traces[$zone]//$'\n'/$'\n'data trace $zone }"
     while IFS= read -r line; do zone_say "$zone" "trace $line"; done <<<"${traces[$zone]}"
@@ -60,6 +50,8 @@ printf 'data daemon %s start_reserve_kib=%s memory_kib=%s max_memory_kib=%s\n' "
 for zone in web batch; do
     check "$zone reports and is steady" eventually 30 state_is "$zone" "steady shrinking growing"
 done
+sample_zones 250 "web=$(zone_domid web)" "batch=$(zone_domid batch)" >"$lab_state/samples" &
+sampler=$!
 for zone in web batch; do zone_say "$zone" follow; done
 for zone in web batch; do
     followed=$(zone_expect "$zone" '^work: ' 150)
