@@ -21,8 +21,9 @@ struct Distance {
     double used_mean_kib = 0;     // between MemTotal less MemAvailable of both
     double overhead_lab_kib = 0;  // pages held that MemTotal does not count, at the beginning
     double overhead_model_kib = 0;
-    // From half of the trace's largest rise (as it would be without stalls) to half of the zone's
-    // own; negative where the zone grew ahead of its demand.
+    // From when the trace (as it would be without stalls) asks for nine tenths of the most that the
+    // workload held to when the zone was last too small for that; negative where it was large
+    // enough before, and stayed so.
     std::int64_t lag_lab_ms = 0;
     std::int64_t lag_model_ms = 0;
     std::uint64_t stall_lab_ms = 0;

@@ -13,7 +13,7 @@ namespace {
 
 // As experiments have it.
 constexpr std::int64_t kStepMs = 100;
-// The traces' first seconds are quiet: what is not free then and not theirs is the guest's own.
+// So long a trace is quiet at its beginning.
 constexpr std::int64_t kQuietMs = 8'000;
 
 // A balloon's speed at a time is that of so long before and after it.
@@ -61,23 +61,6 @@ std::uint64_t balloon_rate(const LabRun& run) {
         sum.add(movement(zone, 0, zone.samples.back().at_ms));
     }
     return sum.kib_per_s();
-}
-
-// What is neither free nor the workload's. The middle of the samples.
-std::uint64_t base_of(const LabZone& zone) {
-    std::vector<std::uint64_t> seen;
-    for (const WorkloadSample& each : zone.workload) {
-        if (each.place_ms <= kQuietMs) {
-            const std::uint64_t known = each.free_kib + each.anon_kib + each.file_kib;
-            seen.push_back(each.total_kib - std::min(each.total_kib, known));
-        }
-    }
-    if (seen.empty()) {
-        return 0;
-    }
-    const auto half = seen.begin() + static_cast<std::ptrdiff_t>(seen.size() / 2);
-    std::nth_element(seen.begin(), half, seen.end());
-    return *half;
 }
 
 // What the workload held at each place of its trace, on top of what its guest does. What it could
@@ -140,6 +123,22 @@ sim::HostConfig host_config(const LabRun& run, const std::vector<sim::DomainConf
 
 }  // namespace
 
+std::uint64_t base_kib(const LabZone& zone) {
+    std::vector<std::uint64_t> seen;
+    for (const WorkloadSample& each : zone.workload) {
+        if (each.place_ms <= kQuietMs) {
+            const std::uint64_t known = each.free_kib + each.anon_kib + each.file_kib;
+            seen.push_back(each.total_kib - std::min(each.total_kib, known));
+        }
+    }
+    if (seen.empty()) {
+        return 0;
+    }
+    const auto half = seen.begin() + static_cast<std::ptrdiff_t>(seen.size() / 2);
+    std::nth_element(seen.begin(), half, seen.end());
+    return *half;
+}
+
 std::int64_t begin_ms(const LabRun& run) {
     std::int64_t begin = 0;
     for (const LabZone& zone : run.zones) {
@@ -156,7 +155,7 @@ Machine machine_of(const LabRun& run) {
     Machine machine;
     machine.balloon_kib_per_s = seen_or(balloon_rate(run), sim::BalloonConfig{}.kib_per_s);
     for (const LabZone& zone : run.zones) {
-        machine.base_kib.push_back(base_of(zone));
+        machine.base_kib.push_back(base_kib(zone));
         machine.disk_kib_per_s.push_back(seen_or(zone.disk_kib_per_s, by_default.disk_kib_per_s));
     }
     return machine;

@@ -24,6 +24,10 @@ struct Machine {
     std::vector<std::uint64_t> disk_kib_per_s;
 };
 
+// What the guest uses itself, neither free nor its workload's: the middle of what was seen while
+// its trace was quiet, in its first seconds.
+[[nodiscard]] std::uint64_t base_kib(const LabZone& zone);
+
 // What was not seen in the run stays as the model has it by default.
 [[nodiscard]] Machine machine_of(const LabRun& run);
 
