@@ -22,8 +22,7 @@ struct Distance {
     double overhead_lab_kib = 0;  // pages held that MemTotal does not count, at the beginning
     double overhead_model_kib = 0;
     // From when the trace (as it would be without stalls) asks for nine tenths of the most that the
-    // workload held to when the zone was last too small for that; negative where it was large
-    // enough before, and stayed so.
+    // workload held to when the zone was last too small for that; 0 where it was never after.
     std::int64_t lag_lab_ms = 0;
     std::int64_t lag_model_ms = 0;
     std::uint64_t stall_lab_ms = 0;
