@@ -70,7 +70,7 @@ TEST(MustHave, LeavesABrakedWorkloadMoreThanItsBrakeKeepsFromIt) {
 TEST(MustHave, AWorkloadHeldByItsBrakeStallsThoughThereIsFreeMemory) {
     Reporter r;
     r.last.brake_kib = 64 * kMib;
-    r.last.free_kib = 60 * kMib;
+    r.last.free_kib = 80 * kMib;
     r.says(440);
     r.says(445, 500, 100'000, ReportWhy::psi);
     EXPECT_TRUE(demand(r).stalled);
@@ -201,7 +201,7 @@ TEST(QuickDemand, WhatAStallHasShownIsKeptWhenItHasEnded) {
     r.says(450, 1000, 100'000);
     const std::uint64_t then = demand(r).quick_kib;
     r.last.total_kib += 16 * kMib;
-    r.last.free_kib = 40 * kMib;
+    r.last.free_kib = 80 * kMib;
     r.says(450, 500);
     EXPECT_FALSE(demand(r).stalled);
     EXPECT_NEAR(static_cast<double>(demand(r).quick_kib), static_cast<double>(then), 2 * kMib);
