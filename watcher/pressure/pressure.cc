@@ -152,7 +152,8 @@ void follow_cache(const Pressure& before, std::int64_t elapsed_ms, Pressure& now
     if (!room_is_short(now) || now.missed_kib < kMissedLeastKib) {
         return;
     }
-    const std::uint64_t held_kib = cache_held_kib(now);
+    // All that is available: what is free is what the kernel keeps free, and not available.
+    const std::uint64_t held_kib = minus(now.total_kib, now.used_kib);
     const std::uint64_t wanted_kib =
         held_kib + std::min(now.missed_kib, std::max(kCacheStepMinKib, held_kib / 2));
     if (wanted_kib > now.cache_kib) {
