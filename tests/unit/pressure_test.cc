@@ -127,6 +127,16 @@ TEST(QuickDemand, RunsAheadOfARise) {
     EXPECT_GE(demand(r).quick_kib, (150 + 50 + 16) * kMib);
 }
 
+TEST(QuickDemand, ARiseThatIsNotHeardOfAgainIsOver) {
+    Reporter r;
+    r.says(200);
+    r.says(300);
+    const std::int64_t over_ms = rise_ends_ms(r.pressure) - r.now_ms;
+    EXPECT_GT(demand(r, over_ms - 1).step_kib, 0U);
+    EXPECT_EQ(demand(r, over_ms).step_kib, 0U);
+    EXPECT_LT(demand(r, over_ms).quick_kib, demand(r, over_ms - 1).quick_kib);
+}
+
 TEST(QuickDemand, NeverLeadsByMoreThanWhatIsUsed) {
     Reporter r;
     r.says(10);

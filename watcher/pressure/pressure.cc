@@ -39,7 +39,8 @@ constexpr std::int64_t kStallMemoryMs = 3'000;
 
 // Less than this within the time ahead is no rise that matters.
 constexpr std::uint64_t kRiseLeastKib = 8 * 1024;
-// A gap longer than this says nothing about how quickly use rises now.
+// A gap longer than this says nothing about how quickly use rises now; nor does a silence, as a
+// reporter tells of each rise that matters.
 constexpr std::int64_t kRiseMaxGapMs = 5'000;
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
@@ -225,6 +226,10 @@ std::int64_t stall_ends_ms(const Pressure& pressure) {
     return pressure.stalled_ms + kStallMemoryMs;
 }
 
+std::int64_t rise_ends_ms(const Pressure& pressure) {
+    return pressure.rise_kib_per_s > 0 ? pressure.last_ms + kRiseMaxGapMs : pressure.last_ms;
+}
+
 Demand demand_of(const Pressure& p, const DemandRule& rule, std::int64_t now_ms) {
     Demand demand;
     demand.stalled = recently_stalled(p, now_ms) && room_is_short(p);
@@ -245,7 +250,8 @@ Demand demand_of(const Pressure& p, const DemandRule& rule, std::int64_t now_ms)
         std::max(missed_cache_kib, std::min(cache_kib, minus(p.total_kib, p.used_kib)));
     const std::uint64_t cushion_kib = halved(p.cushion_kib, silent_ms, kCalmHalfLifeMs);
     // Twice what is in use is the most that a rise alone may claim.
-    const std::uint64_t lead_kib = std::min(p.rise_kib_per_s * kLeadMs / 1000, p.used_kib);
+    const std::uint64_t lead_kib =
+        now_ms < rise_ends_ms(p) ? std::min(p.rise_kib_per_s * kLeadMs / 1000, p.used_kib) : 0;
     demand.step_kib = lead_kib / 2;
     demand.cached_kib = cache_held_kib(p);
     // One that rises may be far beyond its last word by the time it is answered: all its headroom.

@@ -69,6 +69,9 @@ inline constexpr std::uint64_t kQubesHeartbeatMs = 300'000;
 // When a stall that is not heard of again is forgotten; the past where there was none.
 [[nodiscard]] std::int64_t stall_ends_ms(const Pressure& pressure);
 
+// When a rise that is not heard of again is over; last_ms where there was none.
+[[nodiscard]] std::int64_t rise_ends_ms(const Pressure& pressure);
+
 // What a zone needs, as sizes of its domain, each at least the one before.
 struct Demand {
     std::uint64_t must_kib = 0;   // below this it is in danger: use, and room for a first rise

@@ -187,6 +187,7 @@ std::optional<std::int64_t> next_change_ms(const Zone& zone, std::int64_t now_ms
         consider(stale_at_ms(zone.pressure));
         consider(grace_ends_ms(zone));
         consider(stall_ends_ms(zone.pressure));
+        consider(rise_ends_ms(zone.pressure));
     }
     consider(zone.flooding_until_ms);
     consider(zone.busy_until_ms);
