@@ -335,7 +335,7 @@ check-unit: build/tests/unit
 	$(Q)$(suite) unit $<
 
 check-bench: build/tests/balance_bench
-	$(Q)$(suite) bench $< --quick
+	$(Q)$(suite) bench $< --check
 
 # $(call run_plugin_tests,SUITE,DIR): each program's result is kept under its own name.
 run_plugin_tests = $(Q)failed=0; for name in $(plugin_test_names); do \

@@ -102,12 +102,12 @@ void Watcher::look() {
     follow_starts();
     refresh_views(now_ms);
     HostView host = host_view(zones_->all());
-    host.reserve_kib = reserve_kib_ = config_.reserve
-                                          ? config_.reserve->of(host_.total_kib)
-                                          : learned_reserve_kib(ledger_, host_.total_kib);
+    host.reserve_kib = config_.reserve ? config_.reserve->of(host_.total_kib)
+                                       : learned_reserve_kib(ledger_, host_.total_kib);
     add_starts(host, ledger_.pending_kib());
     host.promised_kib += keep_dom0(host, now_ms);
     const Plan decided = plan(host, ledger_, now_ms);
+    reserve_kib_ = decided.reserve_kib;
     apply(decided);
     grant_starts(decided);
     note_host(decided, now_ms);

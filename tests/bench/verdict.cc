@@ -86,16 +86,17 @@ void compare(const std::vector<SetScores>& sets, const std::vector<Contender>& c
     verdict.aims.push_back({us, "no OOM kill that the oracle avoids",
                             kills == 0 ? std::string("none") : fmt::format("{} ({})", kills, where),
                             kills == 0});
+    if (kills > 0) {
+        verdict.failures.push_back(
+            fmt::format("{}: {} OOM kills that the oracle avoids, on {}", us, kills, where));
+    }
+    if (share(we, best) < kOfOracle) {
+        verdict.failures.push_back(
+            fmt::format("{} fits {} zones over all sets, the oracle {}", us, we, best));
+    }
     if (we < they) {
         verdict.failures.push_back(
             fmt::format("{} fits {} zones over all sets, {} fits {}", us, we, peer, they));
-    }
-    const std::uint64_t our_kills = verdict.totals[who.ours].kills;
-    const std::uint64_t their_kills = verdict.totals[who.peer].kills;
-    if (our_kills > their_kills) {
-        verdict.failures.push_back(
-            fmt::format("{}: {} OOM kills at equal numbers of zones, {} has {}", us, our_kills,
-                        peer, their_kills));
     }
 }
 

@@ -31,8 +31,9 @@ struct Verdict {
     std::vector<Total> totals;  // by contender
     std::size_t best_peer = 0;  // the peer with most zones over all sets
     std::vector<Aim> aims;      // empty where Xenpack's own policy did not run
-    std::vector<std::string>
-        failures;  // what must not be: fewer zones, or more kills, than the best peer
+    // What must not be: fewer zones than the best peer or nine tenths of the oracle's, or a kill that
+    // the oracle avoids.
+    std::vector<std::string> failures;
 };
 
 [[nodiscard]] double changes_per_zone_minute(const simulate::Outcome& outcome);

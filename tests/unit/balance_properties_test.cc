@@ -435,14 +435,27 @@ class Chaos {
                              in_slot(change.zone).zone.name, change.to_kib, change.reason);
             check_shrink(change);
         }
-        const std::uint64_t kept_kib =
-            view.emergency_kib + view.promised_kib + host_.ledger().pending_kib();
+        const std::uint64_t spoken_for_kib = view.promised_kib + host_.ledger().pending_kib();
+        const std::uint64_t kept_kib = spoken_for_kib + emergency_kib(view, spoken_for_kib);
         verdict_.require(granted_kib <= view.free_kib - std::min(view.free_kib, kept_kib),
                          "granted {} KiB, free {}, of which {} are spoken for", granted_kib,
                          view.free_kib, kept_kib);
         if (dice_.one_in(20)) {
             check_ledger(view, decided);
         }
+    }
+
+    // What is given to no zone: all of it, unless the host has room for all zones' ceilings.
+    std::uint64_t emergency_kib(const HostView& view, std::uint64_t spoken_for_kib) {
+        std::uint64_t wanted_kib = spoken_for_kib + view.wanted_by_starts_kib;
+        for (const auto& [key, each] : host_.zones()) {
+            if (host_.ledger().has(each->slot)) {
+                const ZoneView& zone = host_.ledger().view(each->slot);
+                wanted_kib += std::max(zone.ceiling_kib, zone.target_kib) - zone.target_kib;
+            }
+        }
+        const std::uint64_t beyond_kib = wanted_kib - std::min(wanted_kib, view.free_kib);
+        return std::min(view.emergency_kib, std::max(beyond_kib, kEmergencyLeastKib));
     }
 
     const WatchedZone& in_slot(Ledger::Slot slot) {

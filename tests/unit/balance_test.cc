@@ -88,6 +88,20 @@ TEST(Plan, NeverSpendsTheEmergencyMemory) {
     EXPECT_EQ(p.spendable_kib, 0U);
 }
 
+TEST(Plan, WhereAllFitAtTheirCeilingsAllCanHaveThem) {
+    const Plan p = plan(host(2 * 768 + 16), {zone(256, 1024), zone(256, 1024)}, kNowMs);
+    EXPECT_EQ(granted(p, 0), 768 * kMib);
+    EXPECT_EQ(granted(p, 1), 768 * kMib);
+    EXPECT_EQ(p.state, HostState::plenty);
+}
+
+TEST(Plan, KeepsFreeWhatTheZonesCouldWantBeyondTheHostAndNoMore) {
+    EXPECT_EQ(plan(host(2000), {zone(256, 256)}, kNowMs).reserve_kib, 16 * kMib);
+    EXPECT_EQ(plan(host(768 - 100), {zone(256, 256)}, kNowMs).reserve_kib, 100 * kMib);
+    EXPECT_EQ(plan(host(768 - 400), {zone(256, 256)}, kNowMs).reserve_kib, 200 * kMib);
+    EXPECT_EQ(plan(host(768 - 40), {zone(256, 1024)}, kNowMs).spendable_kib, (768 - 80) * kMib);
+}
+
 TEST(Plan, NeverGrowsOverTheCeiling) {
     const Plan p = plan(host(4000), {zone(1000, 3000)}, kNowMs);
     EXPECT_EQ(granted(p, 0), 24 * kMib);
@@ -128,6 +142,7 @@ TEST(Plan, UnderTheReserveTakesLittleAtATime) {
 
 TEST(Plan, UnderHalfTheReserveTakesAtOnceWhatIsNotNeededNow) {
     std::vector<ZoneView> zones{zone(800, 200)};
+    zones[0].ceiling_kib = 4096 * kMib;
     zones[0].slow_need_kib = 780 * kMib;
     zones[0].last_shrink_ms = kNowMs - 500;
     HostView h = host(80);
@@ -196,6 +211,7 @@ TEST(Plan, TakesNoPageCacheInUseForZonesThatNeitherStallNorAreInDanger) {
 
 TEST(Plan, AZoneDoesNotTakeBackTheCacheItWasAskedToGive) {
     std::vector<ZoneView> zones{zone(900, 900)};
+    zones[0].ceiling_kib = 4096 * kMib;
     zones[0].must_kib = 400 * kMib;
     zones[0].kept_cache_kib = 450 * kMib;
     zones[0].target_kib = 800 * kMib;  // as it was just told
@@ -399,7 +415,16 @@ TEST(Plan, KeepsItsPromisesOnAnyInput) {
             ASSERT_LE(c.to_kib, zones[c.zone].ceiling_kib);
         }
         if (spent > 0) {
-            ASSERT_LE(spent + pending + h.promised_kib + h.emergency_kib, h.free_kib);
+            ASSERT_LE(spent + pending + h.promised_kib + p.emergency_kib, h.free_kib);
+        }
+        if (p.emergency_kib < h.emergency_kib) {
+            std::uint64_t wanted = h.wanted_by_starts_kib;
+            for (const ZoneView& z : zones) {
+                wanted += z.ceiling_kib - std::min(z.ceiling_kib, z.target_kib);
+            }
+            const std::uint64_t left = h.free_kib - std::min(h.free_kib, pending + h.promised_kib);
+            ASSERT_LE(wanted, left + p.emergency_kib);
+            ASSERT_GE(p.emergency_kib, kEmergencyLeastKib);
         }
         for (const Change& c : p.shrink) {
             const ZoneView& z = zones[c.zone];

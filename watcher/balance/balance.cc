@@ -364,10 +364,27 @@ std::optional<std::int64_t> next_look(const Ledger& zones, const Plan& plan, std
     return std::nullopt;
 }
 
+// No more is kept free than what zones and starts could come to want and the host does not have: keeping
+// more would take from all of them what none of them can ever be given.
+HostView keeping_what_may_be_wanted(const HostView& host, const Ledger& zones) {
+    const std::uint64_t free_kib = minus(host.free_kib, host.promised_kib + zones.pending_kib());
+    const std::uint64_t beyond_kib =
+        minus(zones.growable_kib() + host.wanted_by_starts_kib, free_kib);
+    HostView view = host;
+    view.emergency_kib = std::min(host.emergency_kib, std::max(beyond_kib, kEmergencyLeastKib));
+    const std::uint64_t least_kib =
+        view.emergency_kib + std::min(host.start_reserve_kib, beyond_kib);
+    view.reserve_kib = std::min(host.reserve_kib, std::max(least_kib, beyond_kib));
+    return view;
+}
+
 }  // namespace
 
-Plan plan(const HostView& host, const Ledger& zones, std::int64_t now_ms) {
+Plan plan(const HostView& real_host, const Ledger& zones, std::int64_t now_ms) {
     Plan plan;
+    const HostView host = keeping_what_may_be_wanted(real_host, zones);
+    plan.emergency_kib = host.emergency_kib;
+    plan.reserve_kib = host.reserve_kib;
     const std::uint64_t pending_kib = host.promised_kib + zones.pending_kib();
     plan.spendable_kib = minus(host.free_kib, host.emergency_kib + pending_kib);
     const Spent spent = add_grows(host, zones, plan);

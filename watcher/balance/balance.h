@@ -14,6 +14,8 @@
 //     a start waits, the idlest give first: what is beyond their slow need, then beyond their quick
 //     need; and for starts, and what those lack who stall or are in danger, also the page cache of
 //     those who do not stall, until all feel it alike.
+//   - Where the host has room for all zones at their ceilings, all get it: no zone is worse off than
+//     with a fixed size. What is kept free is never more than what they could want beyond the host.
 //   - A donor is asked again only after Xen has confirmed what it was asked before.
 #pragma once
 
@@ -30,7 +32,7 @@ namespace xenpack {
 struct HostView {
     std::uint64_t free_kib = 0;       // free in Xen, claims and pages to be scrubbed not counted
     std::uint64_t reserve_kib = 0;    // free memory to have at hand for growth
-    std::uint64_t emergency_kib = 0;  // free memory never given to a zone
+    std::uint64_t emergency_kib = 0;  // free memory given to zones only to let all have their ceiling
     // Free memory kept for starts that do not ask: given to zones only where one stalls or is in
     // danger.
     std::uint64_t start_reserve_kib = 0;
@@ -67,11 +69,16 @@ struct Plan {
     std::vector<Change> grow;  // each is backed by memory that is free now
     std::vector<Change> shrink;
     HostState state = HostState::plenty;
+    std::uint64_t emergency_kib = 0;  // what was kept from all zones: at most the host's
+    std::uint64_t reserve_kib = 0;    // what was to be kept free: at most the host's
     std::uint64_t spendable_kib = 0;  // what was left to grow into before this plan
     std::uint64_t waiting_kib = 0;    // wanted by zones and starts, and the host cannot back it yet
     std::vector<Ledger::Slot> waiting;          // the zones among them
     std::optional<std::int64_t> look_again_ms;  // when to plan again though nothing has happened
 };
+
+// And so much of the emergency memory is given to no zone at all.
+inline constexpr std::uint64_t kEmergencyLeastKib = 16 * 1024;
 
 // How often to look while pages are on their way; nothing tells when a balloon has moved.
 inline constexpr std::int64_t kConfirmEveryMs = 50;

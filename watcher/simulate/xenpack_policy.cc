@@ -12,6 +12,7 @@
 #include "plugin/sim/reporter.h"
 #include "watcher/balance/balance.h"
 #include "watcher/config/config.h"
+#include "watcher/simulate/static_policy.h"
 #include "watcher/zones/follow.h"
 #include "watcher/zones/zone.h"
 
@@ -28,11 +29,11 @@ class XenpackPolicy final : public Policy {
         return brake_ ? "xenpack+brake" : "xenpack";
     }
 
-    // As xenpack(1) says: maxmem a quarter and 64 MiB above the peak that is known, memory a
-    // quarter of it, or the floor.
+    // As xenpack(1) says: maxmem is what it would have as a fixed size, memory a quarter of it, or
+    // the floor.
     [[nodiscard]] sim::DomainConfig zone_config(std::uint64_t peak_kib) const override {
         sim::DomainConfig config;
-        config.max_memory_kib = (peak_kib + peak_kib / 4 + 64 * kMib) / kMib * kMib;
+        config.max_memory_kib = (size_for_peak_kib(peak_kib) + kMib - 1) / kMib * kMib;
         config.memory_kib =
             std::max(config.max_memory_kib / 4, floor_for_size_kib(config.max_memory_kib)) / kMib *
             kMib;
