@@ -47,9 +47,9 @@ sim::Idle idle_service() {
 
 std::vector<TraceSet> generated_sets() {
     return {seeded("bursts", sim::bursts, sim::Bursts{}), seeded("days", sim::day, sim::Day{}),
-            seeded("idle", sim::idle, idle_service()),
+            seeded("services", sim::idle, idle_service()),
             seeded("gc-heap", sim::sawtooth, sim::Sawtooth{}),
-            seeded("training", sim::training, sim::Training{})};
+            seeded("training-jobs", sim::training, sim::Training{})};
 }
 
 Expected<std::vector<TraceSet>> recorded_sets(const std::string& folder) {

@@ -418,6 +418,7 @@ class Chaos {
         shrinks_ += decided.shrink.size();
         std::set<Ledger::Slot> seen;
         std::uint64_t granted_kib = 0;
+        bool beyond_must = false;
         for (const Change& change : decided.grow) {
             verdict_.require(seen.insert(change.zone).second, "{} is changed twice",
                              in_slot(change.zone).zone.name);
@@ -429,6 +430,9 @@ class Chaos {
             const std::uint64_t has_kib = std::max(
                 static_cast<std::uint64_t>(std::max<std::int64_t>(holds_kib, 0)), change.from_kib);
             granted_kib += change.to_kib - std::min(change.to_kib, has_kib);
+            const Wish wish = wish_of(host_.ledger().view(change.zone));
+            beyond_must =
+                beyond_must || change.to_kib > change.from_kib + wish.own_kib + wish.must_kib;
         }
         for (const Change& change : decided.shrink) {
             verdict_.require(seen.insert(change.zone).second, "{} is changed twice, last to {}: {}",
@@ -436,7 +440,9 @@ class Chaos {
             check_shrink(change);
         }
         const std::uint64_t spoken_for_kib = view.promised_kib + host_.ledger().pending_kib();
-        const std::uint64_t kept_kib = spoken_for_kib + emergency_kib(view, spoken_for_kib);
+        const std::uint64_t kept_kib =
+            spoken_for_kib + (beyond_must ? emergency_kib(view, spoken_for_kib)
+                                          : std::min(view.emergency_kib, kEmergencyLeastKib));
         verdict_.require(granted_kib <= view.free_kib - std::min(view.free_kib, kept_kib),
                          "granted {} KiB, free {}, of which {} are spoken for", granted_kib,
                          view.free_kib, kept_kib);

@@ -67,7 +67,7 @@ TEST(Plan, GrowsAtOnceToTheNeed) {
 }
 
 TEST(Plan, GrowsOnlyWhatIsFreeAndUnpromised) {
-    HostView h = host(272);
+    HostView h = host(216);
     h.promised_kib = 100 * kMib;
     const Plan p = plan(h, {zone(256, 800)}, kNowMs);
     EXPECT_EQ(granted(p, 0), 100 * kMib);
@@ -79,13 +79,20 @@ TEST(Plan, CountsWhatIsStillToComeToAGrowingZone) {
     std::vector<ZoneView> zones{zone(500, 500), zone(256, 800)};
     zones[0].current_kib = 400 * kMib;
     zones[0].pending_kib = 100 * kMib;
-    EXPECT_EQ(granted(plan(host(272), zones, kNowMs), 1), 100 * kMib);
+    EXPECT_EQ(granted(plan(host(216), zones, kNowMs), 1), 100 * kMib);
 }
 
-TEST(Plan, NeverSpendsTheEmergencyMemory) {
-    const Plan p = plan(host(72), {zone(256, 800)}, kNowMs);
-    EXPECT_TRUE(p.grow.empty());
-    EXPECT_EQ(p.spendable_kib, 0U);
+TEST(Plan, SpendsTheEmergencyMemoryOnlyOnZonesInDanger) {
+    std::vector<ZoneView> zones{zone(256, 800)};
+    zones[0].must_kib = 200 * kMib;
+    const Plan at_ease = plan(host(72), zones, kNowMs);
+    EXPECT_TRUE(at_ease.grow.empty());
+    EXPECT_EQ(at_ease.spendable_kib, 0U);
+    zones[0].must_kib = 400 * kMib;
+    EXPECT_EQ(granted(plan(host(72), zones, kNowMs), 0), (72 - 16) * kMib);
+    zones[0].must_kib = 280 * kMib;
+    EXPECT_EQ(granted(plan(host(72), zones, kNowMs), 0), 24 * kMib);
+    EXPECT_TRUE(plan(host(16), zones, kNowMs).grow.empty());
 }
 
 TEST(Plan, WhereAllFitAtTheirCeilingsAllCanHaveThem) {
@@ -112,7 +119,7 @@ TEST(Plan, NeverGrowsOverTheCeiling) {
 TEST(Plan, DividesByWeightWhatIsNotEnough) {
     std::vector<ZoneView> zones{zone(256, 800), zone(256, 800)};
     zones[0].weight = 300;
-    const Plan p = plan(host(472), zones, kNowMs);
+    const Plan p = plan(host(416), zones, kNowMs);
     EXPECT_EQ(granted(p, 0), 300 * kMib);
     EXPECT_EQ(granted(p, 1), 100 * kMib);
 }
@@ -121,7 +128,7 @@ TEST(Plan, GivesTheRestOfASmallWishToTheOthers) {
     std::vector<ZoneView> zones{zone(256, 276), zone(256, 900)};
     zones[0].must_kib = 276 * kMib;
     zones[1].must_kib = 900 * kMib;
-    const Plan p = plan(host(472), zones, kNowMs);
+    const Plan p = plan(host(416), zones, kNowMs);
     EXPECT_EQ(granted(p, 0), 20 * kMib);
     EXPECT_EQ(granted(p, 1), 380 * kMib);
 }
@@ -407,15 +414,19 @@ TEST(Plan, KeepsItsPromisesOnAnyInput) {
         h.wanted_by_starts_kib = random() % 2 * (random() % 300) * kMib;
         const Plan p = plan(h, zones, kNowMs);
         std::uint64_t spent = 0;
+        bool beyond_must = false;
         for (const Change& c : p.grow) {
-            const std::uint64_t own = zones[c.zone].leaving_kib;
+            const ZoneView& z = zones[c.zone];
+            const std::uint64_t own = z.leaving_kib;
             spent += c.to_kib - c.from_kib - std::min(own, c.to_kib - c.from_kib);
+            beyond_must = beyond_must || c.to_kib > c.from_kib + own + wish_of(z).must_kib;
             ASSERT_GT(c.to_kib, c.from_kib);
             ASSERT_TRUE(zones[c.zone].may_change);
             ASSERT_LE(c.to_kib, zones[c.zone].ceiling_kib);
         }
         if (spent > 0) {
-            ASSERT_LE(spent + pending + h.promised_kib + p.emergency_kib, h.free_kib);
+            const std::uint64_t kept = beyond_must ? p.emergency_kib : kEmergencyLeastKib;
+            ASSERT_LE(spent + pending + h.promised_kib + kept, h.free_kib);
         }
         if (p.emergency_kib < h.emergency_kib) {
             std::uint64_t wanted = h.wanted_by_starts_kib;

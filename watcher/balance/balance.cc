@@ -174,7 +174,11 @@ Spent add_grows(const HostView& host, const Ledger& zones, Plan& plan) {
         need[i] = wish.need_kib - wish.own_kib - must[i] - hard[i];
         ease[i] = wish.ease_kib;
     }
-    std::uint64_t left_kib = wishing.grant(plan.spendable_kib, must);
+    const std::uint64_t least_kib = std::min(host.emergency_kib, kEmergencyLeastKib);
+    const std::uint64_t in_danger_kib =
+        minus(host.free_kib, least_kib + host.promised_kib + zones.pending_kib());
+    const std::uint64_t granted_kib = in_danger_kib - wishing.grant(in_danger_kib, must);
+    std::uint64_t left_kib = minus(plan.spendable_kib, granted_kib);
     const std::vector<std::uint64_t> must_grants = wishing.grants;
     left_kib = wishing.grant(left_kib, hard);
     const std::vector<std::uint64_t> hard_grants = wishing.grants;
@@ -364,8 +368,8 @@ std::optional<std::int64_t> next_look(const Ledger& zones, const Plan& plan, std
     return std::nullopt;
 }
 
-// No more is kept free than what zones and starts could come to want and the host does not have: keeping
-// more would take from all of them what none of them can ever be given.
+// No more is kept free than what zones and starts could come to want and the host does not have:
+// keeping more would take from all of them what none of them can ever be given.
 HostView keeping_what_may_be_wanted(const HostView& host, const Ledger& zones) {
     const std::uint64_t free_kib = minus(host.free_kib, host.promised_kib + zones.pending_kib());
     const std::uint64_t beyond_kib =

@@ -32,7 +32,8 @@ namespace xenpack {
 struct HostView {
     std::uint64_t free_kib = 0;       // free in Xen, claims and pages to be scrubbed not counted
     std::uint64_t reserve_kib = 0;    // free memory to have at hand for growth
-    std::uint64_t emergency_kib = 0;  // free memory given to zones only to let all have their ceiling
+    // Free memory given only to zones in danger, or to let all have their ceilings.
+    std::uint64_t emergency_kib = 0;
     // Free memory kept for starts that do not ask: given to zones only where one stalls or is in
     // danger.
     std::uint64_t start_reserve_kib = 0;
@@ -69,7 +70,7 @@ struct Plan {
     std::vector<Change> grow;  // each is backed by memory that is free now
     std::vector<Change> shrink;
     HostState state = HostState::plenty;
-    std::uint64_t emergency_kib = 0;  // what was kept from all zones: at most the host's
+    std::uint64_t emergency_kib = 0;  // what was kept for those in danger: at most the host's
     std::uint64_t reserve_kib = 0;    // what was to be kept free: at most the host's
     std::uint64_t spendable_kib = 0;  // what was left to grow into before this plan
     std::uint64_t waiting_kib = 0;    // wanted by zones and starts, and the host cannot back it yet
@@ -77,7 +78,7 @@ struct Plan {
     std::optional<std::int64_t> look_again_ms;  // when to plan again though nothing has happened
 };
 
-// And so much of the emergency memory is given to no zone at all.
+// And so much of the emergency memory is given to no zone at all, for Xen's own small needs.
 inline constexpr std::uint64_t kEmergencyLeastKib = 16 * 1024;
 
 // How often to look while pages are on their way; nothing tells when a balloon has moved.

@@ -48,7 +48,7 @@ struct Config {
     // Kept free for starts that do not ask, as a plain `xl create`: one of a small zone, whatever
     // the host's size. Starts that ask use it as well, and need not wait until zones have given.
     SizeOrPercent start_reserve{0, 1};
-    std::uint64_t emergency_kib = 72 * 1024;  // of the free memory, never given to a zone
+    std::uint64_t emergency_kib = 72 * 1024;  // of the free memory, given to zones in danger only
     std::uint64_t dom0_floor_kib = 512 * 1024;
     ZoneConfig zone_defaults;           // section [zone]
     std::vector<ZoneSection> sections;  // sections [zone PATTERN], in the file's order

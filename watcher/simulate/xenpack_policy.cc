@@ -20,6 +20,8 @@ namespace xenpack::simulate {
 namespace {
 
 constexpr std::uint64_t kMib = 1024;
+// A distribution's kernel and its start need so much, whatever the workload.
+constexpr std::uint64_t kBootsWithKib = 96 * kMib;
 
 class XenpackPolicy final : public Policy {
   public:
@@ -29,14 +31,15 @@ class XenpackPolicy final : public Policy {
         return brake_ ? "xenpack+brake" : "xenpack";
     }
 
-    // As xenpack(1) says: maxmem is what it would have as a fixed size, memory a quarter of it, or
-    // the floor.
+    // As xenpack(1) says: maxmem is what it would have as a fixed size, memory a quarter of it, but
+    // not less than the floor and what a kernel starts with.
     [[nodiscard]] sim::DomainConfig zone_config(std::uint64_t peak_kib) const override {
         sim::DomainConfig config;
         config.max_memory_kib = (size_for_peak_kib(peak_kib) + kMib - 1) / kMib * kMib;
         config.memory_kib =
-            std::max(config.max_memory_kib / 4, floor_for_size_kib(config.max_memory_kib)) / kMib *
-            kMib;
+            std::max({config.max_memory_kib / 4, floor_for_size_kib(config.max_memory_kib),
+                      std::min(kBootsWithKib, config.max_memory_kib)}) /
+            kMib * kMib;
         config.guest.brake = brake_;
         return config;
     }
