@@ -10,16 +10,10 @@
 
 #include "watcher/loop/loop.h"
 #include "watcher/store/store.h"
-#include "watcher/zones/follow.h"
 
 namespace xenpack {
 namespace {
 
-// A domain being saved tells no one when that is over.
-constexpr std::int64_t kBusyMs = 1'000;
-// How long a view is good for of which nothing is heard: need fades, and donors are known by it.
-constexpr std::int64_t kTightViewMs = 2'000;
-constexpr std::int64_t kCalmViewMs = 60'000;
 constexpr std::int64_t kDom0EveryMs = 60'000;
 constexpr std::int64_t kCalmAfterShortageMs = 5'000;
 
@@ -100,15 +94,15 @@ void Watcher::look() {
     }
     host_fault_.clear();
     follow_starts();
-    refresh_views(now_ms);
-    HostView host = host_view(zones_->all());
-    host.reserve_kib = config_.reserve ? config_.reserve->of(host_.total_kib)
-                                       : learned_reserve_kib(ledger_, host_.total_kib);
-    add_starts(host, ledger_.pending_kib());
+    const HostFacts facts = host_facts();
+    refresh_views(facts, now_ms);
+    HostView host = host_view(facts, config_, ledger_);
     host.promised_kib += keep_dom0(host, now_ms);
     const Plan decided = plan(host, ledger_, now_ms);
     reserve_kib_ = decided.reserve_kib;
-    apply(decided);
+    spendable_kib_ = decided.spendable_kib;
+    carry_out(decided, by_slot_, now_ms, *this);
+    note_waiting(decided);
     grant_starts(decided);
     note_host(decided, now_ms);
     schedule(decided, now_ms);
@@ -116,36 +110,26 @@ void Watcher::look() {
 
 // Takes those views anew that may have changed: of zones that something was heard of, that are on
 // the move, or whose time has come.
-void Watcher::refresh_views(std::int64_t now_ms) {
+void Watcher::refresh_views(const HostFacts& facts, std::int64_t now_ms) {
     for (Zone* zone : zones_->all()) {
         if (!zone->managed) {
             forget_view(*zone);
         } else if (zone->changed || now_ms >= zone->view_until_ms) {
-            refresh_view(*zone, now_ms);
+            refresh_view(*zone, facts, now_ms);
         }
     }
 }
 
-void Watcher::refresh_view(Zone& zone, std::int64_t now_ms) {
+void Watcher::refresh_view(Zone& zone, const HostFacts& facts, std::int64_t now_ms) {
     if (!zone.slot) {
         const auto unused = std::ranges::find(by_slot_, nullptr);
         zone.slot = static_cast<Ledger::Slot>(unused - by_slot_.begin());
         by_slot_.resize(std::max(by_slot_.size(), *zone.slot + 1));
         by_slot_[*zone.slot] = &zone;
     }
-    excuse(zone, host_.free_kib, config_.emergency_kib, now_ms);
-    note_stuck(zone, now_ms);
-    settle(zone, now_ms);
-    ZoneView view = view_of(zone, now_ms);
+    ZoneView view = prepare(zone, facts, config_, host_state_, now_ms, *this);
     view.pending_kib = beyond_promise(zone, view.pending_kib);
     ledger_.put(*zone.slot, view);
-    const auto next_ms = next_change_ms(zone, now_ms);
-    zone.wake_ms = next_ms.value_or(0);
-    zone.view_until_ms =
-        std::min(next_ms.value_or(now_ms + kCalmViewMs),
-                 now_ms + (host_state_ == HostState::plenty ? kCalmViewMs : kTightViewMs));
-    // One on the move is looked at each time.
-    zone.changed = direction_of(zone) != Direction::none;
 }
 
 void Watcher::forget_view(Zone& zone) {
@@ -172,38 +156,30 @@ Expected<void> Watcher::learn() {
     return {};
 }
 
-HostView Watcher::host_view(const std::vector<Zone*>& all) const {
-    HostView host;
-    host.free_kib = host_.free_kib;
-    host.emergency_kib = config_.emergency_kib;
-    for (const Zone* zone : all) {
+HostFacts Watcher::host_facts() const {
+    HostFacts facts;
+    facts.total_kib = host_.total_kib;
+    facts.free_kib = host_.free_kib;
+    facts.promised_to_starts_kib = desk_->book().held_kib();
+    facts.starts_wait_for_kib = desk_->book().waiting_kib();
+    for (const Zone* zone : zones_->all()) {
         // Also what is being built, and what another balloons: their targets will be met from free.
         if (!zone->managed && zone->target_kib) {
             // What is claimed for it is not in free_kib any more.
             const std::uint64_t backed = zone->domain.current_kib + zone->domain.claimed_kib;
-            host.promised_kib +=
+            facts.promised_to_others_kib +=
                 beyond_promise(*zone, *zone->target_kib - std::min(*zone->target_kib, backed));
         }
     }
     const auto& dom0 = zones_->dom0();
     if (dom0.target_kib) {
-        host.promised_kib += *dom0.target_kib - std::min(*dom0.target_kib, dom0.domain.current_kib);
+        facts.promised_to_others_kib +=
+            *dom0.target_kib - std::min(*dom0.target_kib, dom0.domain.current_kib);
     }
-    return host;
+    return facts;
 }
 
-void Watcher::apply(const Plan& decided) {
-    spendable_kib_ = decided.spendable_kib;
-    for (const Change& change : decided.grow) {
-        Zone& zone = *by_slot_[change.zone];
-        apply_change(change, zone, DecisionKind::grow);
-        zone.last_grow_ms = Loop::now_ms();
-    }
-    for (const Change& change : decided.shrink) {
-        Zone& zone = *by_slot_[change.zone];
-        apply_change(change, zone, DecisionKind::shrink);
-        zone.last_shrink_ms = Loop::now_ms();
-    }
+void Watcher::note_waiting(const Plan& decided) {
     for (const Ledger::Slot slot : waiting_) {
         by_slot_[slot]->waiting = false;
     }
@@ -213,29 +189,13 @@ void Watcher::apply(const Plan& decided) {
     waiting_ = decided.waiting;
 }
 
-void Watcher::apply_change(const Change& change, Zone& zone, DecisionKind kind) {
-    if (!set_target(zone, change.to_kib, kind == DecisionKind::shrink)) {
-        return;
-    }
-    zone.reason = change.reason;
-    zone.reason_ms = Loop::now_ms();
-    Decision decision = about(zone, kind, change.reason);
-    decision.from_kib = change.from_kib;
-    decision.to_kib = change.to_kib;
-    publish(decision);
-}
-
 bool Watcher::set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit) {
     const auto set =
         toolstack_->set_target(zone.key.domid, zone.key.uuid, target_kib,
                                zone.static_max_kib.value_or(0), keep_limit, XENPACK_TARGET_SHORT);
-    zone.changed = true;
     if (set) {
-        zone.target_kib = target_kib;
-        zone.progress = advance(zone.progress, target_kib, zone.domain.current_kib, Loop::now_ms());
         return true;
     }
-    zone.busy_until_ms = Loop::now_ms() + kBusyMs;
     if (set.error().code == ESRCH) {
         look_soon();  // it is gone, or on its way
     } else if (set.error().code != EBUSY) {
@@ -245,31 +205,30 @@ bool Watcher::set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit) 
     return false;
 }
 
-void Watcher::note_stuck(Zone& zone, std::int64_t now_ms) {
-    const std::uint64_t told = zone.target_kib.value_or(0);
-    const auto holds = target_if_stuck_kib(zone, now_ms);
-    if (!holds || !set_target(zone, *holds, false)) {
-        return;
-    }
-    zone.reason = fmt::format("holds {} MiB and does not move towards the {} MiB it was told",
-                              zone.domain.current_kib / 1024, told / 1024);
-    zone.reason_ms = now_ms;
-    zone_fault(zone, zone.reason);
-}
-
-void Watcher::settle(Zone& zone, std::int64_t now_ms) {
-    const auto limit = limit_at_rest_kib(zone, now_ms);
-    if (!limit) {
-        return;
-    }
-    const auto set = toolstack_->set_limit(zone.key.domid, zone.key.uuid, *limit);
-    if (set) {
-        return;
-    }
-    zone.busy_until_ms = now_ms + kBusyMs;
-    if (set.error().code != ESRCH && set.error().code != EBUSY) {
+bool Watcher::set_limit(Zone& zone, std::uint64_t limit_kib) {
+    const auto set = toolstack_->set_limit(zone.key.domid, zone.key.uuid, limit_kib);
+    if (!set && set.error().code != ESRCH && set.error().code != EBUSY) {
         zone_fault(zone, "its limit cannot be set: " + set.error().what);
     }
+    return set.has_value();
+}
+
+void Watcher::change_done(Zone& zone, const Change& change) {
+    zone.reason = change.reason;
+    zone.reason_ms = Loop::now_ms();
+    Decision decision =
+        about(zone, change.to_kib > change.from_kib ? DecisionKind::grow : DecisionKind::shrink,
+              change.reason);
+    decision.from_kib = change.from_kib;
+    decision.to_kib = change.to_kib;
+    publish(decision);
+}
+
+void Watcher::was_stuck(Zone& zone, std::uint64_t told_kib) {
+    zone.reason = fmt::format("holds {} MiB and does not move towards the {} MiB it was told",
+                              zone.domain.current_kib / 1024, told_kib / 1024);
+    zone.reason_ms = Loop::now_ms();
+    zone_fault(zone, zone.reason);
 }
 
 std::uint64_t Watcher::keep_dom0(const HostView& host, std::int64_t now_ms) {

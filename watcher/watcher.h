@@ -18,6 +18,7 @@
 #include "watcher/loop/loop.h"
 #include "watcher/publish/journal.h"
 #include "watcher/reserve/desk.h"
+#include "watcher/zones/look.h"
 #include "watcher/zones/overrides.h"
 #include "watcher/zones/zones.h"
 
@@ -25,7 +26,10 @@ namespace xenpack {
 
 class Store;
 
-class Watcher final : public Zones::Mediator, public Control::Mediator, public Desk::Mediator {
+class Watcher final : public Zones::Mediator,
+                      public Control::Mediator,
+                      public Desk::Mediator,
+                      private Hands {
   public:
     struct Rooms {
         Loop& loop;
@@ -71,17 +75,19 @@ class Watcher final : public Zones::Mediator, public Control::Mediator, public D
     void dom0_was_changed(std::uint64_t from_kib, std::uint64_t to_kib);
     [[nodiscard]] ZoneConfig config_for(const std::string& name) override;
 
+    // Hands
+    [[nodiscard]] bool set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit) override;
+    [[nodiscard]] bool set_limit(Zone& zone, std::uint64_t limit_kib) override;
+    void change_done(Zone& zone, const Change& change) override;
+    void was_stuck(Zone& zone, std::uint64_t told_kib) override;
+
     void look();
     [[nodiscard]] Expected<void> learn();
-    [[nodiscard]] HostView host_view(const std::vector<Zone*>& all) const;
-    void refresh_views(std::int64_t now_ms);
-    void refresh_view(Zone& zone, std::int64_t now_ms);
+    [[nodiscard]] HostFacts host_facts() const;
+    void refresh_views(const HostFacts& facts, std::int64_t now_ms);
+    void refresh_view(Zone& zone, const HostFacts& facts, std::int64_t now_ms);
     void forget_view(Zone& zone);
-    void apply(const Plan& plan);
-    void apply_change(const Change& change, Zone& zone, DecisionKind kind);
-    [[nodiscard]] bool set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit);
-    void settle(Zone& zone, std::int64_t now_ms);
-    void note_stuck(Zone& zone, std::int64_t now_ms);
+    void note_waiting(const Plan& plan);
     // Returns what it has promised to dom0 of the free memory.
     std::uint64_t keep_dom0(const HostView& host, std::int64_t now_ms);
     void note_host(const Plan& decided, std::int64_t now_ms);
@@ -89,8 +95,6 @@ class Watcher final : public Zones::Mediator, public Control::Mediator, public D
     void follow_starts();
     // What is still to come to a domain, without what its reservation holds back for it already.
     [[nodiscard]] std::uint64_t beyond_promise(const Zone& zone, std::uint64_t coming_kib) const;
-    // Adds what is promised to starts, and what they wait for. `pending_kib`: to come to zones.
-    void add_starts(HostView& host, std::uint64_t pending_kib) const;
     void grant_starts(const Plan& decided);
     [[nodiscard]] StartSupply supply() const;
     [[nodiscard]] nlohmann::json reservations_json() const;

@@ -249,12 +249,11 @@ json Watcher::reservations_json() const {
 // By the host as it was last read.
 StartSupply Watcher::supply() const {
     const std::int64_t now_ms = Loop::now_ms();
-    const std::vector<Zone*> all = zones_->all();
-    HostView host = host_view(all);
+    const HostFacts host = host_facts();
     std::vector<ZoneView> views;
     std::uint64_t spoken_for_kib =
-        host.promised_kib + desk_->book().held_kib() + config_.emergency_kib;
-    for (const Zone* zone : all) {
+        host.promised_to_others_kib + host.promised_to_starts_kib + config_.emergency_kib;
+    for (const Zone* zone : zones_->all()) {
         if (zone->managed) {
             views.push_back(view_of(*zone, now_ms));
             spoken_for_kib += beyond_promise(*zone, views.back().pending_kib);
@@ -282,17 +281,6 @@ std::uint64_t Watcher::beyond_promise(const Zone& zone, std::uint64_t coming_kib
     const Book& book = desk_->book();
     return book.entries().empty() ? coming_kib
                                   : minus(coming_kib, book.held_kib(to_string(zone.key.uuid)));
-}
-
-void Watcher::add_starts(HostView& host, std::uint64_t pending_kib) const {
-    const Book& book = desk_->book();
-    host.promised_kib += book.held_kib();
-    host.start_reserve_kib = config_.start_reserve.of(host_.total_kib);
-    host.reserve_kib = std::max(host.reserve_kib, host.emergency_kib + host.start_reserve_kib);
-    // Where somebody else has taken what was promised, that has to be found again.
-    const std::uint64_t spoken_for_kib = host.emergency_kib + host.promised_kib + pending_kib;
-    host.wanted_by_starts_kib =
-        book.waiting_kib() + std::min(book.held_kib(), minus(spoken_for_kib, host.free_kib));
 }
 
 void Watcher::grant_starts(const Plan& decided) {

@@ -9,11 +9,15 @@
 namespace xenpack::test {
 namespace {
 
-// After a refused change, as the watcher does.
-constexpr std::int64_t kBusyMs = 1'000;
-// So long the watcher takes a view to be good of which nothing is heard.
-constexpr std::int64_t kTightViewMs = 2'000;
-constexpr std::int64_t kCalmViewMs = 60'000;
+Config config_of(const HostRules& rules) {
+    Config config;
+    config.emergency_kib = rules.emergency_kib;
+    config.start_reserve = {.kib = rules.start_reserve_kib, .percent = {}};
+    if (rules.reserve_kib) {
+        config.reserve = {.kib = *rules.reserve_kib, .percent = {}};
+    }
+    return config;
+}
 
 }  // namespace
 
@@ -33,7 +37,7 @@ std::shared_ptr<const sim::Trace> rising(const sim::Demand& first, std::int64_t 
 }
 
 WatchedHost::WatchedHost(const sim::HostConfig& config, const HostRules& rules)
-    : rules_(rules), host_(config) {}
+    : rules_(rules), config_(config_of(rules)), host_(config) {}
 
 WatchedZone* WatchedHost::start(const sim::DomainConfig& config,
                                 std::shared_ptr<const sim::Trace> trace) {
@@ -172,24 +176,19 @@ void WatchedHost::look_at(WatchedZone& watched) {
 void WatchedHost::look() {
     ++looks_;
     look_is_due_ = false;
+    HostFacts facts;
+    facts.total_kib = host_.config().total_kib;
+    facts.free_kib = host_.free_kib();
+    facts.promised_to_starts_kib = promised_kib_;
+    facts.starts_wait_for_kib = wanted_kib_;
     for (const auto& [domid, watched] : zones_) {
         look_at(*watched);
-        if (watched->zone.changed || now_ms() >= watched->zone.view_until_ms) {
-            refresh_view(*watched);
+        Zone& zone = watched->zone;
+        if (zone.changed || now_ms() >= zone.view_until_ms) {
+            ledger_.put(watched->slot, prepare(zone, facts, config_, host_state_, now_ms(), *this));
         }
     }
-    HostView view;
-    view.free_kib = host_.free_kib();
-    view.reserve_kib =
-        rules_.reserve_kib.value_or(learned_reserve_kib(ledger_, host_.config().total_kib));
-    view.emergency_kib = rules_.emergency_kib;
-    view.start_reserve_kib = rules_.start_reserve_kib;
-    view.reserve_kib = std::max(view.reserve_kib, view.emergency_kib + view.start_reserve_kib);
-    view.promised_kib = promised_kib_;
-    const std::uint64_t spoken_for_kib = view.emergency_kib + promised_kib_ + ledger_.pending_kib();
-    view.wanted_by_starts_kib =
-        wanted_kib_ +
-        std::min(promised_kib_, spoken_for_kib - std::min(spoken_for_kib, view.free_kib));
+    const HostView view = host_view(facts, config_, ledger_);
     last_plan_ = plan(view, ledger_, now_ms());
     if (on_plan) {
         on_plan(view, last_plan_);
@@ -205,22 +204,6 @@ void WatchedHost::look() {
     schedule(last_plan_);
 }
 
-void WatchedHost::refresh_view(WatchedZone& watched) {
-    Zone& zone = watched.zone;
-    excuse(zone, host_.free_kib(), rules_.emergency_kib, now_ms());
-    if (const auto holds = target_if_stuck_kib(zone, now_ms())) {
-        watched.moved_stuck += set_target(watched, *holds, false) ? 1U : 0U;
-    }
-    settle(watched);
-    ledger_.put(watched.slot, view_of(zone, now_ms()));
-    const auto next_ms = next_change_ms(zone, now_ms());
-    zone.wake_ms = next_ms.value_or(0);
-    zone.view_until_ms =
-        std::min(next_ms.value_or(now_ms() + kCalmViewMs),
-                 now_ms() + (host_state_ == HostState::plenty ? kCalmViewMs : kTightViewMs));
-    zone.changed = direction_of(zone) != Direction::none;
-}
-
 // Of what zones have left.
 void WatchedHost::grant_request(const Plan& decided) {
     std::uint64_t granted_kib = 0;
@@ -234,16 +217,11 @@ void WatchedHost::grant_request(const Plan& decided) {
 }
 
 void WatchedHost::apply(const Plan& decided) {
-    for (const Change& change : decided.grow) {
-        WatchedZone& watched = *by_slot_[change.zone];
-        watched.grown += set_target(watched, change.to_kib, false) ? 1U : 0U;
-        watched.zone.last_grow_ms = now_ms();
+    std::vector<Zone*> by_slot;
+    for (WatchedZone* watched : by_slot_) {
+        by_slot.push_back(watched == nullptr ? nullptr : &watched->zone);
     }
-    for (const Change& change : decided.shrink) {
-        WatchedZone& watched = *by_slot_[change.zone];
-        watched.shrunk += set_target(watched, change.to_kib, true) ? 1U : 0U;
-        watched.zone.last_shrink_ms = now_ms();
-    }
+    carry_out(decided, by_slot, now_ms(), *this);
     for (const auto& [domid, watched] : zones_) {
         watched->zone.waiting = false;
     }
@@ -252,24 +230,28 @@ void WatchedHost::apply(const Plan& decided) {
     }
 }
 
-bool WatchedHost::set_target(WatchedZone& watched, std::uint64_t target_kib, bool keep_limit) {
-    Zone& zone = watched.zone;
-    zone.changed = true;
+bool WatchedHost::set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit) {
+    WatchedZone& watched = *zones_.at(zone.key.domid);
     if (on_set_target && !on_set_target(watched, target_kib)) {
-        zone.busy_until_ms = now_ms() + kBusyMs;
         return false;
     }
     host_.set_target(*watched.domain, target_kib, keep_limit);
-    zone.target_kib = target_kib;
-    zone.progress = advance(zone.progress, target_kib, watched.domain->current_kib, now_ms());
     watched.last_change_ms = now_ms();
     return true;
 }
 
-void WatchedHost::settle(WatchedZone& watched) {
-    if (const auto limit = limit_at_rest_kib(watched.zone, now_ms())) {
-        host_.set_limit(*watched.domain, *limit);
-    }
+bool WatchedHost::set_limit(Zone& zone, std::uint64_t limit_kib) {
+    host_.set_limit(*zones_.at(zone.key.domid)->domain, limit_kib);
+    return true;
+}
+
+void WatchedHost::change_done(Zone& zone, const Change& change) {
+    WatchedZone& watched = *zones_.at(zone.key.domid);
+    ++(change.to_kib > change.from_kib ? watched.grown : watched.shrunk);
+}
+
+void WatchedHost::was_stuck(Zone& zone, std::uint64_t /*told_kib*/) {
+    ++zones_.at(zone.key.domid)->moved_stuck;
 }
 
 void WatchedHost::schedule(const Plan& decided) {

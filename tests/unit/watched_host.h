@@ -17,7 +17,7 @@
 #include "plugin/sim/reporter.h"
 #include "watcher/balance/balance.h"
 #include "watcher/config/config.h"
-#include "watcher/zones/zone.h"
+#include "watcher/zones/look.h"
 
 namespace xenpack::test {
 
@@ -60,7 +60,7 @@ struct WatchedZone {
                                                        const sim::Demand& later,
                                                        std::uint64_t rate_kib_per_s = 200 * kMib);
 
-class WatchedHost {
+class WatchedHost : private Hands {
   public:
     explicit WatchedHost(const sim::HostConfig& config, const HostRules& rules = {});
 
@@ -107,15 +107,18 @@ class WatchedHost {
     void hear(WatchedZone& zone, const std::string& untrusted_text);
     void look();
     void look_at(WatchedZone& zone);
-    void refresh_view(WatchedZone& zone);
     void grant_request(const Plan& plan);
     void apply(const Plan& plan);
-    void settle(WatchedZone& zone);
     void schedule(const Plan& plan);
-    bool set_target(WatchedZone& zone, std::uint64_t target_kib, bool keep_limit);
+    // Hands
+    bool set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit) override;
+    bool set_limit(Zone& zone, std::uint64_t limit_kib) override;
+    void change_done(Zone& zone, const Change& change) override;
+    void was_stuck(Zone& zone, std::uint64_t told_kib) override;
     [[nodiscard]] Ledger::Slot free_slot();
 
     HostRules rules_;
+    Config config_;
     sim::Host host_;
     std::map<std::uint32_t, std::unique_ptr<WatchedZone>> zones_;
     std::vector<WatchedZone*> by_slot_;

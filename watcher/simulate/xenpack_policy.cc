@@ -14,7 +14,7 @@
 #include "watcher/config/config.h"
 #include "watcher/simulate/static_policy.h"
 #include "watcher/zones/follow.h"
-#include "watcher/zones/zone.h"
+#include "watcher/zones/look.h"
 
 namespace xenpack::simulate {
 namespace {
@@ -23,7 +23,7 @@ constexpr std::uint64_t kMib = 1024;
 // A distribution's kernel and its start need so much, whatever the workload.
 constexpr std::uint64_t kBootsWithKib = 96 * kMib;
 
-class XenpackPolicy final : public Policy {
+class XenpackPolicy final : public Policy, private Hands {
   public:
     XenpackPolicy(Config config, bool brake) : brake_(brake), config_(std::move(config)) {}
 
@@ -122,8 +122,12 @@ class XenpackPolicy final : public Policy {
 
     void look(sim::Host& host, std::int64_t now_ms) {
         look_is_due_ = false;
-        std::vector<Managed*> managed;
-        std::vector<sim::Domain*> domains;
+        host_ = &host;
+        HostFacts facts;
+        facts.total_kib = host.config().total_kib;
+        facts.free_kib = host.free_kib();
+        facts.starts_wait_for_kib = wanted_by_start_kib_;
+        std::vector<Zone*> by_slot;
         Ledger views;
         for (const auto& domain : host.domains()) {
             const auto found = zones_.find(domain->domid);
@@ -132,56 +136,40 @@ class XenpackPolicy final : public Policy {
             }
             look_at(*domain, found->second, now_ms);
             Zone& zone = found->second.zone;
-            excuse(zone, host.free_kib(), config_.emergency_kib, now_ms);
-            if (const auto holds = target_if_stuck_kib(zone, now_ms)) {
-                set_target(host, *domain, zone, *holds, false, now_ms);
-            }
-            managed.push_back(&found->second);
-            domains.push_back(domain.get());
-            views.put(managed.size() - 1, view_of(zone, now_ms));
+            views.put(by_slot.size(), prepare(zone, facts, config_, host_state_, now_ms, *this));
+            by_slot.push_back(&zone);
         }
-        HostView view;
-        view.free_kib = host.free_kib();
-        view.reserve_kib = learned_reserve_kib(views, host.config().total_kib);
-        view.emergency_kib = config_.emergency_kib;
-        view.start_reserve_kib = config_.start_reserve.of(host.config().total_kib);
-        view.reserve_kib = std::max(view.reserve_kib, view.emergency_kib + view.start_reserve_kib);
-        view.wanted_by_starts_kib = wanted_by_start_kib_;
-        const Plan decided = plan(view, views, now_ms);
-        for (const Change& change : decided.grow) {
-            set_target(host, *domains[change.zone], managed[change.zone]->zone, change.to_kib,
-                       false, now_ms);
-            managed[change.zone]->zone.last_grow_ms = now_ms;
-        }
-        for (const Change& change : decided.shrink) {
-            set_target(host, *domains[change.zone], managed[change.zone]->zone, change.to_kib, true,
-                       now_ms);
-            managed[change.zone]->zone.last_shrink_ms = now_ms;
-        }
+        const Plan decided = plan(host_view(facts, config_, views), views, now_ms);
+        host_state_ = decided.state;
+        carry_out(decided, by_slot, now_ms, *this);
         next_look_ms_ = decided.look_again_ms.value_or(now_ms + kLongestMs);
-        for (Managed* one : managed) {
-            if (grace_ends_ms(one->zone) > now_ms) {
-                next_look_ms_ = std::min(next_look_ms_, grace_ends_ms(one->zone));
-            }
-            if (one->zone.progress.stuck_until_ms > now_ms) {
-                next_look_ms_ = std::min(next_look_ms_, one->zone.progress.stuck_until_ms);
+        for (const Zone* zone : by_slot) {
+            if (zone->wake_ms > now_ms) {
+                next_look_ms_ = std::min(next_look_ms_, zone->wake_ms);
             }
         }
     }
 
-    void set_target(sim::Host& host, sim::Domain& domain, Zone& zone, std::uint64_t target_kib,
-                    bool keep_limit, std::int64_t now_ms) {
-        host.set_target(domain, target_kib, keep_limit);
-        zone.target_kib = target_kib;
-        zone.progress = advance(zone.progress, target_kib, domain.current_kib, now_ms);
+    // Hands
+    bool set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit) override {
+        host_->set_target(*host_->find(zone.key.domid), target_kib, keep_limit);
         ++target_changes_;
+        return true;
     }
+    bool set_limit(Zone& zone, std::uint64_t limit_kib) override {
+        host_->set_limit(*host_->find(zone.key.domid), limit_kib);
+        return true;
+    }
+    void change_done(Zone&, const Change&) override {}
+    void was_stuck(Zone&, std::uint64_t) override {}
 
     // A look without cause, which the daemon would not take.
     static constexpr std::int64_t kLongestMs = 60'000;
 
     bool brake_;
     Config config_;
+    sim::Host* host_ = nullptr;  // during a look
+    HostState host_state_ = HostState::plenty;
     std::map<std::uint32_t, Managed> zones_;
     bool look_is_due_ = false;
     std::int64_t next_look_ms_ = 0;
