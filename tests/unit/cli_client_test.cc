@@ -5,6 +5,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -85,6 +87,40 @@ class Daemon {
     std::thread thread_;
 };
 
+// What is left of a daemon that dies of each request: hangs up as soon as it has some of one.
+class DyingDaemon {
+  public:
+    explicit DyingDaemon(const std::string& path) : listener_(socket(AF_UNIX, SOCK_STREAM, 0)) {
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        path.copy(address.sun_path, sizeof address.sun_path - 1);
+        EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+        EXPECT_EQ(listen(listener_, 5), 0);
+        thread_ = std::thread([this] {
+            for (int client = accept(listener_, nullptr, nullptr); client >= 0;
+                 client = accept(listener_, nullptr, nullptr)) {
+                char first = 0;
+                deaths_ += read(client, &first, 1) == 1 ? 1 : 0;
+                close(client);
+            }
+        });
+    }
+    ~DyingDaemon() {
+        shutdown(listener_, SHUT_RDWR);
+        thread_.join();
+        close(listener_);
+    }
+    DyingDaemon(const DyingDaemon&) = delete;
+    DyingDaemon& operator=(const DyingDaemon&) = delete;
+
+    [[nodiscard]] int deaths() const { return deaths_; }
+
+  private:
+    int listener_;
+    std::atomic<int> deaths_ = 0;
+    std::thread thread_;
+};
+
 class ClientTest : public ::testing::Test {
   protected:
     testing::TemporaryDirectory directory_;
@@ -151,6 +187,16 @@ TEST_F(ClientTest, AsksAgainWhereTheDaemonIsRestartedWhileItWaits) {
     restart.join();
     ASSERT_FALSE(answer);
     EXPECT_EQ(answer.error().what, "262 MiB are missing");
+}
+
+TEST_F(ClientTest, StopsAskingWhereTheRequestEndsTheDaemonEachTime) {
+    const DyingDaemon daemon(path_);
+    const auto answer = client_.post_and_wait("/v1/reservations", {{"size_kib", 1}});
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().status, ExitStatus::failed);
+    EXPECT_EQ(daemon.deaths(), 3);
+    EXPECT_THAT(answer.error().what, HasSubstr("has ended 3 times while it held this request"));
+    EXPECT_THAT(answer.error().what, HasSubstr("journalctl -u xenpackd"));
 }
 
 TEST_F(ClientTest, DoesNotWaitForADaemonThatWasNotThere) {

@@ -24,6 +24,8 @@ constexpr long kAnswerWithinMs = 30'000;
 constexpr long kForever = 0;  // as libcurl has it
 constexpr auto kBackWithin = std::chrono::seconds(30);
 constexpr int kTryAgainMs = 200;
+// A request may outlive a restart or two. One that sees more of them may be what ends the daemon.
+constexpr int kLostMost = 3;
 
 struct EasyDeleter {
     void operator()(CURL* easy) const noexcept { curl_easy_cleanup(easy); }
@@ -208,6 +210,7 @@ Result<json> Client::post(const std::string& path, const json& body) const {
 Result<json> Client::post_and_wait(const std::string& path, const json& body) const {
     using Clock = std::chrono::steady_clock;
     std::optional<Clock::time_point> lost;
+    int times_lost = 0;
     for (;;) {
         Exchange exchanged = post_within(socket_path_, path, body, kForever);
         const bool absent = exchanged.code == CURLE_COULDNT_CONNECT;
@@ -216,6 +219,14 @@ Result<json> Client::post_and_wait(const std::string& path, const json& body) co
             exchanged.code == CURLE_SEND_ERROR || exchanged.code == CURLE_PARTIAL_FILE;
         // Not there from the beginning is an answer; gone since we asked may be a restart.
         if (cut_off) {
+            if (++times_lost == kLostMost) {
+                return fail_as(
+                    ExitStatus::failed,
+                    fmt::format("xenpackd has ended {} times while it held this request, which may "
+                                "be what ends it; not asked again. Its journal may say why: "
+                                "journalctl -u xenpackd",
+                                times_lost));
+            }
             lost = Clock::now();
         } else if (!absent || !lost || Clock::now() - *lost > kBackWithin) {
             return std::move(exchanged.answer);

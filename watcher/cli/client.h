@@ -23,7 +23,8 @@ class Client {
                                               const nlohmann::json& body) const;
 
     // For an answer that comes when it comes: waits as long as the daemon holds it back. Where the
-    // daemon goes meanwhile, as when it is restarted, asks the new one, for 30 s.
+    // daemon goes meanwhile, as when it is restarted, asks the new one, which has 30 s to come; the
+    // third that goes is the last, so that a request which ends the daemon ends itself.
     [[nodiscard]] Result<nlohmann::json> post_and_wait(const std::string& path,
                                                        const nlohmann::json& body) const;
 
