@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "watcher/files/whole_file.h"
 #include "watcher/record/child.h"
-#include "watcher/record/files.h"
 #include "watcher/record/place.h"
 #include "watcher/record/sampler.h"
 
@@ -181,27 +181,6 @@ TEST_F(RecordPlace, SaysWhatItCouldNotRead) {
     const auto sample = Sampler(place).sample(0);
     ASSERT_FALSE(sample);
     EXPECT_NE(sample.error().what.find("fs/gone/memory.stat"), std::string::npos);
-}
-
-TEST_F(RecordPlace, ReplacesAFileOnlyWhenAllIsWritten) {
-    const std::string name = put("a.trace", "old");
-    {
-        const auto begun = NewFile::begin(name);
-        ASSERT_TRUE(begun) << begun.error().what;
-        EXPECT_EQ(*read_file(name), "old");
-    }
-    EXPECT_EQ(*read_file(name), "old");
-    auto file = NewFile::begin(name);
-    ASSERT_TRUE(file);
-    ASSERT_TRUE(file->finish("new"));
-    EXPECT_EQ(*read_file(name), "new");
-    EXPECT_EQ(std::distance(fs::directory_iterator(root_), fs::directory_iterator()), 1);
-}
-
-TEST_F(RecordPlace, RefusesToReplaceWhatIsNoFile) {
-    EXPECT_FALSE(NewFile::begin(root_.string()));
-    EXPECT_FALSE(NewFile::begin("/dev/null"));
-    EXPECT_FALSE(NewFile::begin(path("nosuch/a.trace")));
 }
 
 TEST_F(RecordPlace, StartsAChildInsideAndSaysHowItEnds) {

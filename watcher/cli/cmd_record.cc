@@ -16,9 +16,9 @@
 #include "watcher/cli/quantity.h"
 #include "watcher/cli/terminal.h"
 #include "watcher/cli/text.h"
+#include "watcher/files/whole_file.h"
 #include "watcher/record/child.h"
 #include "watcher/record/derive.h"
-#include "watcher/record/files.h"
 #include "watcher/record/recording.h"
 
 namespace xenpack {
@@ -97,8 +97,8 @@ std::string joined(const std::vector<std::string>& words) {
 }
 
 Expected<rec::Hierarchies> hierarchies_here() {
-    const auto mounts = rec::read_file("/proc/self/mountinfo");
-    const auto cgroup = rec::read_file("/proc/self/cgroup");
+    const auto mounts = read_file("/proc/self/mountinfo");
+    const auto cgroup = read_file("/proc/self/cgroup");
     if (!mounts || !cgroup) {
         return tl::unexpected<Error>(mounts ? cgroup.error() : mounts.error());
     }
@@ -278,7 +278,7 @@ class RecordCommand final : public Command {
         if (!plan) {
             return tl::unexpected<Failure>(plan.error());
         }
-        auto file = rec::NewFile::begin(options_.output);
+        auto file = NewFile::begin(options_.output);
         if (!file) {
             return failed(file.error());
         }

@@ -14,7 +14,7 @@
 #include "watcher/cli/simulate_view.h"
 #include "watcher/cli/terminal.h"
 #include "watcher/config/config.h"
-#include "watcher/record/files.h"
+#include "watcher/files/whole_file.h"
 #include "watcher/simulate/drawing.h"
 #include "watcher/simulate/static_policy.h"
 #include "watcher/simulate/workloads.h"
@@ -87,7 +87,7 @@ Result<sim::HostConfig> read_host(const Options& options) {
 }
 
 Result<SharedTrace> read_trace(const std::string& path) {
-    const auto text = record::read_file(path);
+    const auto text = read_file(path);
     if (!text) {
         return fail_as(ExitStatus::failed, text.error().what);
     }
@@ -273,9 +273,9 @@ class SimulateCommand final : public Command {
         if (!plan) {
             return tl::unexpected<Failure>(plan.error());
         }
-        std::optional<record::NewFile> svg;
+        std::optional<NewFile> svg;
         if (!options_.svg.empty()) {
-            auto file = record::NewFile::begin(options_.svg);
+            auto file = NewFile::begin(options_.svg);
             if (!file) {
                 return fail_as(ExitStatus::failed, file.error().what);
             }

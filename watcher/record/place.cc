@@ -17,7 +17,7 @@
 #include <string>
 #include <utility>
 
-#include "watcher/record/files.h"
+#include "watcher/files/whole_file.h"
 
 namespace xenpack::record {
 namespace {

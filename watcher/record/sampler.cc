@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <string>
 
+#include "watcher/files/whole_file.h"
 #include "watcher/guest/proc_text.h"
-#include "watcher/record/files.h"
 #include "watcher/record/maps_text.h"
 #include "watcher/record/memory_text.h"
 

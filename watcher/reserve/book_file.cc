@@ -2,17 +2,14 @@
 // JSON: an object with the boot it is of, the next id, and the entries in order of arrival.
 #include "watcher/reserve/book_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <stdexcept>
+
+#include "watcher/files/whole_file.h"
 
 namespace xenpack {
 namespace {
@@ -114,25 +111,6 @@ Expected<Book> parse(const std::string& text, const std::string& path) {
     }
 }
 
-tl::unexpected<Error> failed(const char* doing, const std::string& path) {
-    const int code = errno;
-    return fail_with(code, "{} {}: {}", doing, path, std::strerror(code));
-}
-
-Expected<void> write_all(int fd, const std::string& text, const std::string& path) {
-    for (std::size_t done = 0; done < text.size();) {
-        const ssize_t r = ::write(fd, text.data() + done, text.size() - done);
-        if (r < 0 && errno != EINTR) {
-            return failed("writing", path);
-        }
-        done += r > 0 ? static_cast<std::size_t>(r) : 0;
-    }
-    if (::fsync(fd) != 0) {
-        return failed("writing", path);
-    }
-    return {};
-}
-
 }  // namespace
 
 Expected<Book> load_book(const std::string& path) {
@@ -147,16 +125,12 @@ Expected<Book> load_book(const std::string& path) {
             return damaged(path, "it is too large");
         }
     }
-    std::ifstream in(path);
-    if (!in) {
-        if (errno == ENOENT) {
-            return Book{};
-        }
-        return failed("reading", path);
+    const auto text = read_file(path);
+    if (!text) {
+        return text.error().code == ENOENT ? Expected<Book>(Book{})
+                                           : tl::unexpected<Error>(text.error());
     }
-    std::ostringstream text;
-    text << in.rdbuf();
-    return parse(text.str(), path);
+    return parse(*text, path);
 }
 
 Expected<void> store_book(const std::string& path, const Book& book) {
@@ -165,20 +139,7 @@ Expected<void> store_book(const std::string& path, const Book& book) {
         whole["reservations"].push_back(to_json(r));
     }
     const std::string text = whole.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
-    const std::string aside = path + ".new";
-    const int fd = ::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        return failed("writing", aside);
-    }
-    Expected<void> written = write_all(fd, text, aside);
-    ::close(fd);
-    if (written && ::rename(aside.c_str(), path.c_str()) != 0) {
-        written = failed("replacing", path);
-    }
-    if (!written) {
-        ::unlink(aside.c_str());
-    }
-    return written;
+    return replace_file(path, text, Readers::owner_only);
 }
 
 }  // namespace xenpack

@@ -2,14 +2,10 @@
 // The overrides' file: JSON, an object by uuid.
 #include "watcher/zones/overrides.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
+
+#include "watcher/files/whole_file.h"
 
 namespace xenpack {
 namespace {
@@ -42,50 +38,17 @@ json to_json(const std::map<std::string, ZoneOverrides>& by_uuid) {
     return whole;
 }
 
-Expected<void> write_all(int fd, const std::string& text, const std::string& path) {
-    for (std::size_t done = 0; done < text.size();) {
-        const ssize_t r = ::write(fd, text.data() + done, text.size() - done);
-        if (r < 0) {
-            return fail_with(errno, "writing {}: {}", path, std::strerror(errno));
-        }
-        done += static_cast<std::size_t>(r);
-    }
-    return {};
-}
-
-Expected<void> replace_file(const std::string& path, const std::string& text) {
-    const std::string aside = path + ".new";
-    const int fd = ::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        return fail_with(errno, "writing {}: {}", aside, std::strerror(errno));
-    }
-    Expected<void> written = write_all(fd, text, aside);
-    ::close(fd);
-    if (!written) {
-        ::unlink(aside.c_str());
-        return written;
-    }
-    if (::rename(aside.c_str(), path.c_str()) != 0) {
-        return fail_with(errno, "replacing {}: {}", path, std::strerror(errno));
-    }
-    return {};
-}
-
 }  // namespace
 
 Expected<OverridesFile> OverridesFile::load(std::string path) {
     OverridesFile file;
     file.path_ = std::move(path);
-    std::ifstream in(file.path_);
-    if (!in) {
-        if (errno == ENOENT) {
-            return file;
-        }
-        return fail_with(errno, "reading {}: {}", file.path_, std::strerror(errno));
+    const auto text = read_file(file.path_);
+    if (!text) {
+        return text.error().code == ENOENT ? Expected<OverridesFile>(std::move(file))
+                                           : tl::unexpected<Error>(text.error());
     }
-    std::ostringstream text;
-    text << in.rdbuf();
-    const json whole = json::parse(text.str(), nullptr, false);
+    const json whole = json::parse(*text, nullptr, false);
     if (!whole.is_object()) {
         return fail(
             "{} is damaged: it is not a JSON object. Remove it to start with what the "
@@ -112,7 +75,8 @@ Expected<void> OverridesFile::set(const Uuid& uuid, const ZoneOverrides& o) {
     } else {
         changed.erase(to_string(uuid));
     }
-    if (auto written = replace_file(path_, to_json(changed).dump(2) + "\n"); !written) {
+    if (auto written = replace_file(path_, to_json(changed).dump(2) + "\n", Readers::owner_only);
+        !written) {
         return written;
     }
     by_uuid_ = std::move(changed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // Whole files: the system calls. It does not interpret what it reads.
-#include "watcher/record/files.h"
+#include "watcher/files/whole_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@
 #include <cstring>
 #include <utility>
 
-namespace xenpack::record {
+namespace xenpack {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{256} << 20;
@@ -69,23 +69,24 @@ Expected<void> write_file(const std::string& path, std::string_view text) {
     return written;
 }
 
-Expected<NewFile> NewFile::begin(const std::string& path) {
+Expected<NewFile> NewFile::begin(const std::string& path, Readers readers) {
     struct stat there {};
     if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
-        return fail("cannot write {}: it is there, and not a regular file", path);
+        return fail_with(EEXIST, "cannot write {}: it is there, and not a regular file", path);
     }
     std::string aside = path + ".XXXXXX";
     const int fd = ::mkostemp(aside.data(), O_CLOEXEC);
     if (fd < 0) {
         return failed("write", path);
     }
-    return NewFile(path, std::move(aside), fd);
+    return NewFile(path, std::move(aside), fd, readers);
 }
 
 NewFile::NewFile(NewFile&& other) noexcept
     : path_(std::move(other.path_)),
       aside_(std::move(other.aside_)),
-      fd_(std::exchange(other.fd_, -1)) {}
+      fd_(std::exchange(other.fd_, -1)),
+      readers_(other.readers_) {}
 
 NewFile::~NewFile() {
     if (fd_ >= 0) {
@@ -102,10 +103,15 @@ Expected<void> NewFile::write_all(std::string_view text) const {
         }
         text.remove_prefix(r > 0 ? static_cast<std::size_t>(r) : 0);
     }
-    // As open(2) would have made it: mkostemp(3) leaves others nothing.
-    const mode_t mask = ::umask(0);
-    ::umask(mask);
-    if (::fchmod(fd_, 0666 & ~mask) != 0 || ::fsync(fd_) != 0) {
+    // mkostemp(3) leaves others nothing.
+    if (readers_ == Readers::as_usual) {
+        const mode_t mask = ::umask(0);
+        ::umask(mask);
+        if (::fchmod(fd_, 0666 & ~mask) != 0) {
+            return failed("write", path_);
+        }
+    }
+    if (::fsync(fd_) != 0) {
         return failed("write", path_);
     }
     return {};
@@ -122,4 +128,9 @@ Expected<void> NewFile::finish(std::string_view text) {
     return {};
 }
 
-}  // namespace xenpack::record
+Expected<void> replace_file(const std::string& path, std::string_view text, Readers readers) {
+    auto file = NewFile::begin(path, readers);
+    return file ? file->finish(text) : tl::unexpected<Error>(file.error());
+}
+
+}  // namespace xenpack
