@@ -10,6 +10,7 @@
 
 #include "watcher/loop/loop.h"
 #include "watcher/store/store.h"
+#include "watcher/zones/follow.h"
 
 namespace xenpack {
 namespace {
@@ -94,7 +95,7 @@ void Watcher::look() {
     }
     host_fault_.clear();
     follow_starts();
-    const HostFacts facts = host_facts();
+    const HostFacts facts = host_facts(now_ms);
     refresh_views(facts, now_ms);
     HostView host = host_view(facts, config_, ledger_);
     host.promised_kib += keep_dom0(host, now_ms);
@@ -153,10 +154,16 @@ Expected<void> Watcher::learn() {
         return tl::unexpected(host.error());
     }
     host_ = *host;
+    for (Zone* zone : zones_->all()) {
+        if (!zone->managed) {
+            excuse(*zone, host_.free_kib, config_.emergency_kib, Loop::now_ms());
+        }
+    }
+    excuse(zones_->dom0(), host_.free_kib, config_.emergency_kib, Loop::now_ms());
     return {};
 }
 
-HostFacts Watcher::host_facts() const {
+HostFacts Watcher::host_facts(std::int64_t now_ms) const {
     HostFacts facts;
     facts.total_kib = host_.total_kib;
     facts.free_kib = host_.free_kib;
@@ -164,18 +171,11 @@ HostFacts Watcher::host_facts() const {
     facts.starts_wait_for_kib = desk_->book().waiting_kib();
     for (const Zone* zone : zones_->all()) {
         // Also what is being built, and what another balloons: their targets will be met from free.
-        if (!zone->managed && zone->target_kib) {
-            // What is claimed for it is not in free_kib any more.
-            const std::uint64_t backed = zone->domain.current_kib + zone->domain.claimed_kib;
-            facts.promised_to_others_kib +=
-                beyond_promise(*zone, *zone->target_kib - std::min(*zone->target_kib, backed));
+        if (!zone->managed) {
+            facts.promised_to_others_kib += beyond_promise(*zone, still_to_take_kib(*zone, now_ms));
         }
     }
-    const auto& dom0 = zones_->dom0();
-    if (dom0.target_kib) {
-        facts.promised_to_others_kib +=
-            *dom0.target_kib - std::min(*dom0.target_kib, dom0.domain.current_kib);
-    }
+    facts.promised_to_others_kib += still_to_take_kib(zones_->dom0(), now_ms);
     return facts;
 }
 

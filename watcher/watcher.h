@@ -83,7 +83,7 @@ class Watcher final : public Zones::Mediator,
 
     void look();
     [[nodiscard]] Expected<void> learn();
-    [[nodiscard]] HostFacts host_facts() const;
+    [[nodiscard]] HostFacts host_facts(std::int64_t now_ms) const;
     void refresh_views(const HostFacts& facts, std::int64_t now_ms);
     void refresh_view(Zone& zone, const HostFacts& facts, std::int64_t now_ms);
     void forget_view(Zone& zone);

@@ -249,7 +249,7 @@ json Watcher::reservations_json() const {
 // By the host as it was last read.
 StartSupply Watcher::supply() const {
     const std::int64_t now_ms = Loop::now_ms();
-    const HostFacts host = host_facts();
+    const HostFacts host = host_facts(now_ms);
     std::vector<ZoneView> views;
     std::uint64_t spoken_for_kib =
         host.promised_to_others_kib + host.promised_to_starts_kib + config_.emergency_kib;

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "watcher/zones/follow.h"
+
 namespace xenpack {
 namespace {
 
@@ -84,6 +86,75 @@ TEST(HostView, WhatIsPromisedToStartsAndFreeNoMoreIsWantedAgain) {
     EXPECT_EQ(host_view(host, config, zones).wanted_by_starts_kib, 90 * kMib);
     host.free_kib = 0;
     EXPECT_EQ(host_view(host, config, zones).wanted_by_starts_kib, 350 * kMib);
+}
+
+// A domain that is no zone, as sync() follows it each second from 1 s on.
+class AnothersDomain {
+  public:
+    explicit AnothersDomain(std::uint64_t target_kib, std::uint64_t current_kib) {
+        zone_.target_kib = target_kib;
+        zone_.domain.current_kib = current_kib;
+        pass_s(1);
+    }
+    void pass_s(int seconds) {
+        for (int i = 0; i < seconds; ++i) {
+            now_ms_ += 1'000;
+            follow(zone_, now_ms_);
+        }
+    }
+    [[nodiscard]] std::uint64_t still_to_take_mib() const {
+        return still_to_take_kib(zone_, now_ms_) / kMib;
+    }
+    Zone zone_;
+
+  private:
+    std::int64_t now_ms_ = 0;
+};
+
+TEST(StillToTake, IsWhatItsTargetIsAboveWhatItHoldsAndWasClaimedForIt) {
+    AnothersDomain domain(512 * kMib, 300 * kMib);
+    EXPECT_EQ(domain.still_to_take_mib(), 212U);
+    domain.zone_.domain.claimed_kib = 100 * kMib;
+    EXPECT_EQ(domain.still_to_take_mib(), 112U);
+    domain.zone_.domain.current_kib = 600 * kMib;
+    EXPECT_EQ(domain.still_to_take_mib(), 0U);
+    EXPECT_EQ(still_to_take_kib(Zone(), 1), 0U);
+}
+
+TEST(StillToTake, EndsWhereItsDriverHasGivenUpAndForGood) {
+    AnothersDomain domain(512 * kMib, 300 * kMib);
+    domain.pass_s(5);
+    EXPECT_EQ(domain.still_to_take_mib(), 212U);
+    domain.pass_s(1);
+    for (int second = 0; second < 3'600; ++second) {
+        EXPECT_EQ(domain.still_to_take_mib(), 0U) << second;
+        domain.pass_s(1);
+    }
+}
+
+TEST(StillToTake, CountsAgainWhileItMovesOrIsToldAnew) {
+    AnothersDomain domain(512 * kMib, 300 * kMib);
+    domain.pass_s(10);
+    ASSERT_EQ(domain.still_to_take_mib(), 0U);
+    domain.zone_.domain.current_kib = 400 * kMib;
+    domain.pass_s(1);
+    EXPECT_EQ(domain.still_to_take_mib(), 112U);
+    domain.pass_s(7);
+    EXPECT_EQ(domain.still_to_take_mib(), 0U);
+    domain.zone_.target_kib = 600 * kMib;
+    domain.pass_s(1);
+    EXPECT_EQ(domain.still_to_take_mib(), 200U);
+    domain.pass_s(7);
+    EXPECT_EQ(domain.still_to_take_mib(), 0U);
+}
+
+TEST(StillToTake, PausedOrUnbuiltDomainIsWaitedFor) {
+    for (const std::uint32_t still : {XENPACK_DOMAIN_IS_PAUSED, XENPACK_DOMAIN_NEVER_RAN}) {
+        AnothersDomain domain(512 * kMib, 300 * kMib);
+        domain.zone_.domain.flags = still;
+        domain.pass_s(600);
+        EXPECT_EQ(domain.still_to_take_mib(), 212U);
+    }
 }
 
 TEST(CarryOut, GrowsAndShrinksAndTells) {

@@ -45,6 +45,12 @@ std::int64_t next_penalty_ms(const Progress& p, std::int64_t now_ms) {
 
 }  // namespace
 
+bool gave_up_growing(const Progress& p, std::int64_t now_ms) {
+    const bool moved_since = p.mark_ms > p.stuck_until_ms - p.penalty_ms;
+    return p.stuck(now_ms) && p.stuck_direction == Direction::growing &&
+           !(moved_since && now_ms - p.mark_ms < kStuckAfterMs);
+}
+
 Direction direction(const Progress& p, std::uint64_t current_kib) {
     const std::int64_t distance = distance_kib(p, current_kib);
     if (std::abs(distance) <= static_cast<std::int64_t>(kReachedWithinKib)) {

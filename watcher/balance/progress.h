@@ -37,6 +37,10 @@ struct Progress {
     [[nodiscard]] bool stuck(std::int64_t now_ms) const { return now_ms < stuck_until_ms; }
 };
 
+// Stands still short of its target: it is stuck on its way up, and was neither told anew nor has
+// moved in the last kStuckAfterMs.
+[[nodiscard]] bool gave_up_growing(const Progress& progress, std::int64_t now_ms);
+
 [[nodiscard]] Direction direction(const Progress& progress, std::uint64_t current_kib);
 
 // A domain that cannot move now (paused, stopped, not run yet, or told to grow while the host has

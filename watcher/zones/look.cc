@@ -47,6 +47,18 @@ ZoneView prepare(Zone& zone, const HostFacts& host, const Config& config, HostSt
     return view_of(zone, now_ms);
 }
 
+std::uint64_t still_to_take_kib(const Zone& zone, std::int64_t now_ms) {
+    if (!zone.target_kib || gave_up_growing(zone.progress, now_ms)) {
+        return 0;
+    }
+    // What is claimed for it is not in the host's free memory any more.
+    const auto backed_kib =
+        static_cast<std::int64_t>(zone.domain.current_kib + zone.domain.claimed_kib);
+    const std::int64_t goal_kib =
+        static_cast<std::int64_t>(*zone.target_kib) + zone.progress.offset_kib;
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(goal_kib - backed_kib, 0));
+}
+
 HostView host_view(const HostFacts& host, const Config& config, const Ledger& zones) {
     HostView view;
     view.free_kib = host.free_kib;

@@ -302,7 +302,7 @@ void Zones::sync(const std::vector<xenpack_domain>& domains) {
                 dom0_watched_->watch_basics();
             }
             dom0_watched_->zone.domain = domain;
-            dom0_ = {domain, dom0_watched_->zone.target_kib};
+            follow(dom0_watched_->zone, Loop::now_ms());
         } else if ((domain.flags & XENPACK_DOMAIN_IS_DYING) == 0) {
             add(domain);
         }
@@ -408,8 +408,8 @@ Expected<Zone*> Zones::find(const std::string& name_or_domid) {
     return found.front();
 }
 
-const Zones::Dom0& Zones::dom0() const {
-    return dom0_;
+Zone& Zones::dom0() {
+    return dom0_watched_ ? dom0_watched_->zone : no_dom0_;
 }
 
 }  // namespace xenpack

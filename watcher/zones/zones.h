@@ -61,11 +61,8 @@ class Zones {
     // By name, else by domid. Null where there is none; an error where a name is not unique.
     [[nodiscard]] Expected<Zone*> find(const std::string& name_or_domid);
 
-    struct Dom0 {
-        xenpack_domain domain{};
-        std::optional<std::uint64_t> target_kib;
-    };
-    [[nodiscard]] const Dom0& dom0() const;
+    // Never managed. Empty until the first sync().
+    [[nodiscard]] Zone& dom0();
 
   private:
     struct Watched;
@@ -78,7 +75,7 @@ class Zones {
     Mediator& mediator_;
     std::vector<Store::WatchHandle> watches_;
     std::map<ZoneKey, std::unique_ptr<Watched>> zones_;
-    Dom0 dom0_;
+    Zone no_dom0_;  // before it was seen
     std::unique_ptr<Watched> dom0_watched_;
 };
 
