@@ -8,6 +8,8 @@
 #include <array>
 #include <iterator>
 
+#include "watcher/simulate/xml_text.h"
+
 namespace xenpack::bench {
 namespace {
 
@@ -24,29 +26,6 @@ constexpr unsigned kLegend = 140;  // width of one entry
 constexpr std::array<std::string_view, 10> kPeerColours = {
     "#9e9e9e", "#e6ab02", "#d95f02", "#7fbf7b", "#1b7837",
     "#c51b7d", "#f4a582", "#8073ac", "#a6761d", "#80cdc1"};
-
-std::string escaped(std::string_view text) {
-    std::string result;
-    for (const char each : text) {
-        switch (each) {
-            case '&':
-                result += "&amp;";
-                break;
-            case '<':
-                result += "&lt;";
-                break;
-            case '>':
-                result += "&gt;";
-                break;
-            case '"':
-                result += "&quot;";
-                break;
-            default:
-                result += each;
-        }
-    }
-    return result;
-}
 
 std::string_view colour(const std::vector<Contender>& contenders, std::size_t who) {
     switch (contenders[who].role) {
@@ -75,7 +54,7 @@ void put_legend(std::string& text, const std::vector<Contender>& contenders, uns
                        "<rect x=\"{}\" y=\"{}\" width=\"11\" height=\"11\" fill=\"{}\"/>"
                        "<text x=\"{}\" y=\"{}\">{}</text>\n",
                        x, y, colour(contenders, who), x + 16, y + 10,
-                       escaped(contenders[who].name));
+                       simulate::escaped_xml(contenders[who].name));
     }
 }
 
@@ -85,7 +64,8 @@ void put_group(std::string& text, const SetScores& set, const std::vector<Conten
     fmt::format_to(std::back_inserter(text),
                    "<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"#888\"/>"
                    "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\" class=\"set\">{}</text>\n",
-                   left, base, left + width, base, left + width / 2, base + 20, escaped(set.set));
+                   left, base, left + width, base, left + width / 2, base + 20,
+                   simulate::escaped_xml(set.set));
     for (std::size_t who = 0; who < contenders.size(); ++who) {
         const unsigned zones = set.scores[who].zones;
         const unsigned height = most == 0 ? 0 : zones * kPlot / most;
@@ -95,8 +75,8 @@ void put_group(std::string& text, const SetScores& set, const std::vector<Conten
                        "<title>{}: {} zones</title></rect>"
                        "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\" class=\"n\">{}</text>\n",
                        x + 1, base - height, kBar - 2, height, colour(contenders, who),
-                       escaped(contenders[who].name), zones, x + kBar / 2, base - height - 3,
-                       zones);
+                       simulate::escaped_xml(contenders[who].name), zones, x + kBar / 2,
+                       base - height - 3, zones);
     }
 }
 

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "plugin/sim/generate.h"
-#include "tests/bench/peers/static.h"
+#include "watcher/simulate/static_policy.h"
 
 namespace xenpack::bench {
 namespace {
@@ -98,9 +98,10 @@ sim::HostConfig host_for(const TraceSet& set, unsigned zones) {
     host.xen_kib = 64 * kMib;
     host.dom0_kib = 512 * kMib;
     host.total_kib = host.xen_kib + host.dom0_kib;
+    const auto policy = simulate::make_static_policy();
     for (unsigned zone = 0; zone < zones; ++zone) {
         const sim::Trace& trace = *set.traces[zone % set.traces.size()];
-        host.total_kib += sim::Host::start_cost_kib(Static().zone_config(trace.peak_kib()));
+        host.total_kib += sim::Host::start_cost_kib(policy->zone_config(trace.peak_kib()));
     }
     return host;
 }

@@ -9,7 +9,6 @@
 #include "tests/bench/peers/oracle.h"
 #include "tests/bench/peers/proxmox.h"
 #include "tests/bench/peers/selfballoon.h"
-#include "tests/bench/peers/static.h"
 
 namespace xenpack::bench {
 namespace {
@@ -19,7 +18,7 @@ TEST(BenchStatic, NeverLacksMemoryAtItsPeak) {
         auto trace = std::make_shared<sim::Trace>();
         trace->rows.push_back({0, {peak_kib / 2, peak_kib / 4, peak_kib / 2, 1000, 0}});
         sim::GuestConfig config;
-        config.static_max_kib = full_size_kib(peak_kib);
+        config.static_max_kib = simulate::size_for_peak_kib(peak_kib);
         EXPECT_LE(sim::Guest(config, trace).ease_kib(0), config.static_max_kib);
         EXPECT_LE(config.static_max_kib, peak_kib + peak_kib / 20 + 64 * kMibKib);
     }

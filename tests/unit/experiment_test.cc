@@ -8,7 +8,7 @@
 #include <map>
 #include <numeric>
 
-#include "tests/bench/peers/static.h"
+#include "tests/bench/peers/peer.h"
 
 namespace xenpack::simulate {
 namespace {
@@ -47,7 +47,7 @@ class Late : public bench::Peer {
   public:
     explicit Late(std::int64_t late_ms) : Peer("late"), late_ms_(late_ms) {}
     [[nodiscard]] sim::DomainConfig zone_config(std::uint64_t peak_kib) const override {
-        return start_with(200 * kMib, bench::full_size_kib(peak_kib));
+        return start_with(200 * kMib, size_for_peak_kib(peak_kib));
     }
     void step(sim::Host& host, std::int64_t now_ms) override {
         for (const auto& domain : host.domains()) {
@@ -74,10 +74,10 @@ std::shared_ptr<const sim::Trace> reader() {
 
 TEST(Experiment, StartsAllThatFitAndRefusesTheRest) {
     auto setup = setup_of(pulse(), 0, 5);
-    setup.host.total_kib =
-        3 * sim::Host::start_cost_kib(bench::Static().zone_config(setup.traces[0]->peak_kib()));
-    bench::Static policy;
-    const Outcome outcome = run(setup, policy);
+    setup.host.total_kib = 3 * sim::Host::start_cost_kib(
+                                   make_static_policy()->zone_config(setup.traces[0]->peak_kib()));
+    const auto policy = make_static_policy();
+    const Outcome outcome = run(setup, *policy);
     EXPECT_EQ(outcome.zones_started, 3U);
     EXPECT_EQ(outcome.zones_refused, 2U);
     EXPECT_EQ(outcome.oom_kills, 0U);
@@ -104,9 +104,9 @@ TEST(Experiment, AnotherSeedPutsZonesElsewhereInTheirTraces) {
     setup.sample = true;
     std::vector<std::vector<std::uint64_t>> seen;
     for (setup.seed = 1; setup.seed <= 2; ++setup.seed) {
-        bench::Static policy;
+        const auto policy = make_static_policy();
         seen.emplace_back();
-        for (const Sample& sample : run(setup, policy).samples) {
+        for (const Sample& sample : run(setup, *policy).samples) {
             seen.back().push_back(
                 std::accumulate(sample.ease_kib.begin(), sample.ease_kib.end(), std::uint64_t{0}));
         }
@@ -116,8 +116,8 @@ TEST(Experiment, AnotherSeedPutsZonesElsewhereInTheirTraces) {
 
 TEST(Experiment, CountsTimeOfAllZonesAfterTheWarmUp) {
     const auto setup = setup_of(pulse(), 4000, 4);
-    bench::Static policy;
-    const Outcome outcome = run(setup, policy);
+    const auto policy = make_static_policy();
+    const Outcome outcome = run(setup, *policy);
     // A fifth of 200 s is the warm-up.
     EXPECT_NEAR(static_cast<double>(outcome.zone_ms), 4.0 * 160'000, 4 * 200);
     EXPECT_NEAR(static_cast<double>(outcome.worked_ms), 4.0 * 160'000, 4 * 1'000);
@@ -158,31 +158,27 @@ TEST(Experiment, AGrantEndsAStallWhenItsMemoryHasCome) {
     EXPECT_LE(longest_ms, 5'000);
 }
 
-std::unique_ptr<Policy> make_static() {
-    return std::make_unique<bench::Static>();
-}
-
 TEST(Experiment, CapacityIsTheMostThatFits) {
     for (const unsigned zones : {1U, 2U, 3U, 7U, 8U}) {
         auto setup = setup_of(pulse(), 0, 0);
-        setup.host.total_kib = zones * sim::Host::start_cost_kib(
-                                           make_static()->zone_config(setup.traces[0]->peak_kib()));
-        const Capacity found = capacity(setup, make_static, 0.01, {1, 2}, 50);
+        setup.host.total_kib = zones * sim::Host::start_cost_kib(make_static_policy()->zone_config(
+                                           setup.traces[0]->peak_kib()));
+        const Capacity found = capacity(setup, make_static_policy, 0.01, {1, 2}, 50);
         EXPECT_EQ(found.zones, zones);
         EXPECT_EQ(found.outcome.zones_started, zones);
     }
 }
 
 TEST(Experiment, CapacityIsZeroWhereNotOneFitsAndAtMostTheMost) {
-    EXPECT_EQ(capacity(setup_of(pulse(), 100, 0), make_static, 0.01, {1}, 50).zones, 0U);
-    EXPECT_EQ(capacity(setup_of(pulse(), 100'000, 0), make_static, 0.01, {1}, 5).zones, 5U);
+    EXPECT_EQ(capacity(setup_of(pulse(), 100, 0), make_static_policy, 0.01, {1}, 50).zones, 0U);
+    EXPECT_EQ(capacity(setup_of(pulse(), 100'000, 0), make_static_policy, 0.01, {1}, 5).zones, 5U);
 }
 
 TEST(Experiment, SamplesEachSecondEachZone) {
     auto setup = setup_of(pulse(), 4000, 2);
     setup.sample = true;
-    bench::Static policy;
-    const Outcome outcome = run(setup, policy);
+    const auto policy = make_static_policy();
+    const Outcome outcome = run(setup, *policy);
     ASSERT_GT(outcome.samples.size(), 200U);
     for (std::size_t at = 1; at < outcome.samples.size(); ++at) {
         EXPECT_EQ(outcome.samples[at].at_ms - outcome.samples[at - 1].at_ms, 1'000);

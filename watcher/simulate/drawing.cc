@@ -11,6 +11,8 @@
 #include <iterator>
 #include <map>
 
+#include "watcher/simulate/xml_text.h"
+
 namespace xenpack::simulate {
 namespace {
 

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "watcher/simulate/experiment.h"
@@ -30,9 +29,5 @@ struct Drawing {
 // Zones of one workload lie together in one colour; the largest workloads have a place in the
 // legend, the rest is "others". A panel without samples says so.
 [[nodiscard]] std::string draw(const Drawing& drawing);
-
-// As text inside XML: its own characters as entities, and "?" for what XML does not allow (control
-// characters, bytes that are not UTF-8).
-[[nodiscard]] std::string escaped_xml(std::string_view text);
 
 }  // namespace xenpack::simulate

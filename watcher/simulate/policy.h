@@ -18,8 +18,8 @@ class Policy {
     // How a zone is to be configured under this policy (static sizes start at their peak; others
     // at what their documentation says). `peak_kib` is the most its workload ever wants.
     [[nodiscard]] virtual sim::DomainConfig zone_config(std::uint64_t peak_kib) const = 0;
+    // A zone that has started stays to the end.
     virtual void zone_started(const sim::Domain& domain, std::int64_t now_ms) = 0;
-    virtual void zone_gone(std::uint32_t domid) = 0;
     // One step has passed. The policy reads what its agents would (domain.guest.stats()), at the
     // pace its agents would, and sets targets. Only an oracle may look at traces.
     virtual void step(sim::Host& host, std::int64_t now_ms) = 0;

@@ -15,7 +15,6 @@ class StaticPolicy final : public Policy {
         return config;
     }
     void zone_started(const sim::Domain&, std::int64_t) override {}
-    void zone_gone(std::uint32_t) override {}
     void step(sim::Host&, std::int64_t) override {}
     [[nodiscard]] std::uint64_t target_changes() const override { return 0; }
     [[nodiscard]] bool make_room(sim::Host& host, std::uint64_t cost_kib) override {

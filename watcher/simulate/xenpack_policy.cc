@@ -56,11 +56,6 @@ class XenpackPolicy final : public Policy, private Hands {
         look_is_due_ = true;
     }
 
-    void zone_gone(std::uint32_t domid) override {
-        zones_.erase(domid);
-        look_is_due_ = true;
-    }
-
     void step(sim::Host& host, std::int64_t now_ms) override {
         listen(host, now_ms);
         if (look_is_due_ || now_ms >= next_look_ms_) {

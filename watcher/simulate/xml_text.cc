@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Text in XML (XML 1.0, sections 2.2 and 2.4): names of traces may hold anything. Called by
-// drawing.cc, which declares it in its header. Pure.
-#include <cstddef>
-#include <string>
-#include <string_view>
+// What is well-formed, and what stands for what is not.
+#include "watcher/simulate/xml_text.h"
 
-#include "watcher/simulate/drawing.h"
+#include <cstddef>
 
 namespace xenpack::simulate {
 namespace {

@@ -11,7 +11,7 @@
 #include "tests/bench/peers/qmemman.h"
 #include "tests/bench/peers/selfballoon.h"
 #include "tests/bench/peers/squeezed.h"
-#include "tests/bench/peers/static.h"
+#include "watcher/simulate/static_policy.h"
 #include "watcher/simulate/xenpack_policy.h"
 
 namespace xenpack::bench {
@@ -28,7 +28,7 @@ const std::vector<Contender>& contenders() {
     static const std::vector<Contender> all = {
         {"xenpack", Role::ours, simulate::make_xenpack_policy},
         {"xenpack+brake", Role::variant, simulate::make_xenpack_brake_policy},
-        {"static", Role::peer, make<Static>},
+        {"static", Role::peer, simulate::make_static_policy},
         {"squeezed", Role::peer, make<squeezed::Squeezed>},
         {"qmemman", Role::peer, make<qmemman::Qmemman>},
         {"mom", Role::peer, make<mom::Mom>},

@@ -28,7 +28,7 @@ std::uint64_t target_kib(std::uint64_t size_kib, std::uint64_t used_kib, std::ui
 
 // The default target is the least, 300 MB; a lower maximum is raised to it.
 sim::DomainConfig Edera::zone_config(std::uint64_t peak_kib) const {
-    return start_with(kLeastKib, std::max(kLeastKib, full_size_kib(peak_kib)));
+    return start_with(kLeastKib, std::max(kLeastKib, simulate::size_for_peak_kib(peak_kib)));
 }
 
 void Edera::zone_started(const sim::Domain& domain, std::int64_t now_ms) {

@@ -73,7 +73,7 @@ std::map<std::uint32_t, std::uint64_t> divide(const std::vector<View>& views, do
 }
 
 sim::DomainConfig Esx::zone_config(std::uint64_t peak_kib) const {
-    const std::uint64_t full_kib = full_size_kib(peak_kib);
+    const std::uint64_t full_kib = simulate::size_for_peak_kib(peak_kib);
     const auto least_kib =
         static_cast<std::uint64_t>((1 - kBalloonMost) * static_cast<double>(full_kib));
     return start_with_what_there_is(least_kib, full_kib, free_kib_);

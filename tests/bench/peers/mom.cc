@@ -54,7 +54,7 @@ double Mom::Mean::value() const {
 }
 
 sim::DomainConfig Mom::zone_config(std::uint64_t peak_kib) const {
-    const std::uint64_t full_kib = full_size_kib(peak_kib);
+    const std::uint64_t full_kib = simulate::size_for_peak_kib(peak_kib);
     return start_with_what_there_is(full_kib / kGuaranteedPart, full_kib, free_kib_);
 }
 

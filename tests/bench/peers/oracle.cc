@@ -163,7 +163,7 @@ std::map<std::uint32_t, std::uint64_t> divide(std::vector<Need> needs, std::uint
 
 // As little as a kernel boots in; its workload's need is seen before it begins.
 sim::DomainConfig Oracle::zone_config(std::uint64_t peak_kib) const {
-    const std::uint64_t full_kib = full_size_kib(peak_kib);
+    const std::uint64_t full_kib = simulate::size_for_peak_kib(peak_kib);
     return start_with(48 * kMibKib + full_kib / 64, full_kib);
 }
 

@@ -1,29 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// What the peers share: sizes, and setting a target.
+// What the peers share: what a guest uses, and setting a target.
 #include "tests/bench/peers/peer.h"
 
 namespace xenpack::bench {
-
-std::uint64_t full_size_kib(std::uint64_t peak_kib) {
-    auto trace = std::make_shared<sim::Trace>();
-    trace->rows.push_back({0, sim::Demand{.anon_kib = peak_kib,
-                                          .active_kib = peak_kib,
-                                          .cache_kib = 0,
-                                          .read_kib_per_s = 0,
-                                          .stream_kib_per_s = 0}});
-    // A larger zone needs more for its page descriptors, at most some hundredths: this settles.
-    std::uint64_t size_kib = peak_kib;
-    for (int round = 0; round < 8; ++round) {
-        sim::GuestConfig config;
-        config.static_max_kib = size_kib;
-        const std::uint64_t next_kib = sim::Guest(config, trace).ease_kib(0);
-        if (next_kib <= size_kib) {
-            break;
-        }
-        size_kib = next_kib;
-    }
-    return size_kib;
-}
 
 std::uint64_t used_without_cache_kib(const sim::Domain& domain) {
     const sim::GuestStats& stats = domain.guest.stats();

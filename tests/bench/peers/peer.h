@@ -12,14 +12,11 @@
 #include <string_view>
 
 #include "watcher/simulate/policy.h"
+#include "watcher/simulate/static_policy.h"
 
 namespace xenpack::bench {
 
 inline constexpr std::uint64_t kMibKib = 1024;
-
-// The size at which a zone whose workload wants `peak_kib` at most never lacks memory: what someone
-// gives it who sizes it once and for all.
-[[nodiscard]] std::uint64_t full_size_kib(std::uint64_t peak_kib);
 
 // The pages that the guest uses, as most agents count them: all but free ones and the page cache.
 [[nodiscard]] std::uint64_t used_without_cache_kib(const sim::Domain& domain);
@@ -29,7 +26,6 @@ class Peer : public simulate::Policy {
     explicit Peer(std::string_view name) : name_(name) {}
     [[nodiscard]] std::string_view name() const override { return name_; }
     void zone_started(const sim::Domain&, std::int64_t) override {}
-    void zone_gone(std::uint32_t) override {}
     [[nodiscard]] std::uint64_t target_changes() const override { return changes_; }
     // Those without a notion of starts: there is room, or there is none.
     [[nodiscard]] bool make_room(sim::Host& host, std::uint64_t cost_kib) override {

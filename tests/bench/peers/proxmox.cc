@@ -110,7 +110,7 @@ std::map<std::uint32_t, std::int64_t> balloon(const std::vector<View>& views, st
 }
 
 sim::DomainConfig Proxmox::zone_config(std::uint64_t peak_kib) const {
-    const std::uint64_t full_kib = full_size_kib(peak_kib);
+    const std::uint64_t full_kib = simulate::size_for_peak_kib(peak_kib);
     return start_with_what_there_is(full_kib / kMostPerLeast, full_kib, free_kib_);
 }
 

@@ -183,7 +183,7 @@ std::vector<Request> balance(std::int64_t xen_free, const std::vector<View>& vie
 
 // An AppVM starts with 400 MB, and its maximum is at most ten times what it starts with.
 sim::DomainConfig Qmemman::zone_config(std::uint64_t peak_kib) const {
-    const std::uint64_t full_kib = full_size_kib(peak_kib);
+    const std::uint64_t full_kib = simulate::size_for_peak_kib(peak_kib);
     return start_with(std::max<std::uint64_t>(400 * kMibKib, full_kib / 10), full_kib);
 }
 

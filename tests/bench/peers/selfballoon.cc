@@ -33,7 +33,7 @@ std::uint64_t target_kib(std::uint64_t size_kib, std::uint64_t goal_kib, std::ui
 }
 
 sim::DomainConfig Selfballoon::zone_config(std::uint64_t peak_kib) const {
-    const std::uint64_t full_kib = full_size_kib(peak_kib);
+    const std::uint64_t full_kib = simulate::size_for_peak_kib(peak_kib);
     return start_with_what_there_is(floor_kib(full_kib), full_kib, free_kib_);
 }
 

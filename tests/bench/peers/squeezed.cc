@@ -114,7 +114,7 @@ Step Squeezer::look(const std::vector<View>& views, std::int64_t free_kib,
 
 // A start is served like a zone that is there already: with its share of what can be freed.
 sim::DomainConfig Squeezed::zone_config(std::uint64_t peak_kib) const {
-    const std::uint64_t full_kib = full_size_kib(peak_kib);
+    const std::uint64_t full_kib = simulate::size_for_peak_kib(peak_kib);
     View starting;
     starting.least = as_signed(full_kib / kMostPerLeast);
     starting.most = as_signed(full_kib);
