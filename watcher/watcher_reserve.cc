@@ -284,7 +284,7 @@ std::uint64_t Watcher::beyond_promise(const Zone& zone, std::uint64_t coming_kib
 }
 
 void Watcher::grant_starts(const Plan& decided) {
-    if (desk_->book().entries().empty()) {
+    if (desk_->book().entries().empty() && desk_->faults().empty()) {
         return;
     }
     std::uint64_t granted_kib = 0;

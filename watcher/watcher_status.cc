@@ -145,6 +145,9 @@ json Watcher::status() {
     if (now_ms < dom0_hands_until_ms_) {
         host_faults.push_back(dom0_hands_fault_);
     }
+    for (std::string& fault : desk_->faults()) {
+        host_faults.push_back(std::move(fault));
+    }
     json zones = json::array();
     json unmanaged = json::array();
     for (const Zone* zone : zones_->all()) {

@@ -21,6 +21,7 @@
 namespace xenpack {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -313,6 +314,11 @@ TEST_F(DeskTest, ABookThatCannotBeReadIsSaidAndStartsEmpty) {
     restart();
     EXPECT_THAT(watcher_.said, Contains(HasSubstr("damaged")));
     EXPECT_THAT(desk_->book().entries(), IsEmpty());
+    look(100);
+    EXPECT_THAT(desk_->faults(), ElementsAre(AllOf(HasSubstr("damaged"), HasSubstr("xl list"))));
+    ASSERT_TRUE(desk_->ask(wanting(100), kPlenty, 1));
+    EXPECT_THAT(desk_->faults(), IsEmpty());
+    EXPECT_TRUE(load_book(path_));
 }
 
 // Sizes whose sum is nothing would promise all memory again.
@@ -357,9 +363,35 @@ TEST_F(DeskTest, ABookThatCouldNotBeWrittenIsWrittenLater) {
                   watcher_.said,
                   [](const auto& line) { return line.find("not survive") != std::string::npos; }),
               1);
+    EXPECT_THAT(desk_->faults(), ElementsAre(HasSubstr("not survive a restart")));
     std::filesystem::remove(path_);
     look(100);
     EXPECT_EQ(load_book(path_).value().held_kib(), 100 * kMib);
+    EXPECT_THAT(desk_->faults(), IsEmpty());
+    EXPECT_THAT(watcher_.said, Contains(HasSubstr("on disk again")));
+}
+
+// The last one has gone, and still stands in the book: nothing else would bring a look about.
+TEST_F(DeskTest, ABookThatIsEmptyAndCouldNotBeWrittenIsWrittenLaterToo) {
+    ASSERT_TRUE(desk_->ask(wanting(100), kPlenty, 1));
+    look(100);
+    std::filesystem::remove(path_);
+    std::filesystem::create_directory(path_);
+    ASSERT_TRUE(desk_->release(desk_->book().entries().front().id));
+    EXPECT_THAT(desk_->faults(), ElementsAre(HasSubstr("not survive a restart")));
+    std::filesystem::remove(path_);
+    look(100);
+    EXPECT_THAT(desk_->faults(), IsEmpty());
+    EXPECT_TRUE(book_is_there(path_));
+}
+
+TEST_F(DeskTest, ABookThatSomebodyRemovedIsWrittenAgain) {
+    ASSERT_TRUE(desk_->ask(wanting(100), kPlenty, 1));
+    look(100);
+    std::filesystem::remove(path_);
+    look(100);
+    EXPECT_EQ(load_book(path_).value().held_kib(), 100 * kMib);
+    EXPECT_THAT(watcher_.said, Contains(HasSubstr("removed " + path_)));
 }
 
 TEST_F(DeskTest, TheBookIsForItsOwnerOnlyAndKeepsAllThereIs) {

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -167,6 +168,33 @@ TEST_F(WatcherReserveTest, ARestartTakesPromisesUpAgain) {
     ASSERT_EQ(list.size(), 1u);
     EXPECT_EQ(list[0]["id"], granted["id"]);
     EXPECT_EQ(list[0]["held_kib"], 100 * kMib);
+}
+
+// As a journal of yesterday is not read by who looks today.
+TEST_F(WatcherReserveTest, ALostBookIsAFaultOfTheHostUntilItIsWrittenWell) {
+    std::ofstream(directory_ / "reservations.json") << "{";
+    restart();
+    const auto faults = [this] { return watcher_->status()["host"]["faults"]; };
+    ASSERT_EQ(faults().size(), 1U);
+    EXPECT_THAT(faults()[0], HasSubstr("damaged"));
+    ASSERT_TRUE(ask({{"size_kib", kMib}}));
+    EXPECT_EQ(faults(), json::array());
+    EXPECT_TRUE(answer());
+}
+
+// Without a start that brings it about.
+TEST_F(WatcherReserveTest, ABookThatCouldNotBeWrittenIsWrittenOnceItCan) {
+    ASSERT_TRUE(ask({{"size_kib", kMib}}));
+    const json granted = answer().value();
+    const std::string book = directory_ / "reservations.json";
+    std::filesystem::remove(book);
+    std::filesystem::create_directory(book);
+    ASSERT_TRUE(watcher_->release(granted["id"]));
+    const auto faults = [this] { return watcher_->status()["host"]["faults"]; };
+    EXPECT_EQ(faults().size(), 1U);
+    std::filesystem::remove(book);
+    watcher_->look_soon();
+    EXPECT_TRUE(run_until(loop_, [&] { return faults().empty(); }));
 }
 
 TEST_F(WatcherReserveTest, ADomainThatIsThereNeedsNoReservation) {

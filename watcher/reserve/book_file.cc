@@ -142,4 +142,10 @@ Expected<void> store_book(const std::string& path, const Book& book) {
     return replace_file(path, text, Readers::owner_only);
 }
 
+bool book_is_there(const std::string& path) {
+    std::error_code unknown;
+    const auto type = std::filesystem::symlink_status(path, unknown).type();
+    return type != std::filesystem::file_type::not_found;
+}
+
 }  // namespace xenpack

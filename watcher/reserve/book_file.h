@@ -19,4 +19,7 @@ namespace xenpack {
 // Aside, to the disk, and in place of the old one: at no moment is there half a book.
 [[nodiscard]] Expected<void> store_book(const std::string& path, const Book& book);
 
+// Whether there is anything at all at `path`.
+[[nodiscard]] bool book_is_there(const std::string& path);
+
 }  // namespace xenpack

@@ -57,7 +57,8 @@ Desk::Desk(Loop& loop, std::string path, Mediator& mediator)
 void Desk::take_up() {
     auto book = load_book(path_);
     if (!book) {
-        mediator_.reservation_said(book.error().what);
+        forgotten_ = book.error().what;
+        mediator_.reservation_said(forgotten_);
         return;
     }
     book_ = std::move(*book);
@@ -256,20 +257,58 @@ void Desk::answer(const Reservation& reservation, const Expected<void>& granted)
 
 // Writes what has changed, and sets the one timer.
 void Desk::keep() {
-    if (unsaved_) {
-        const auto stored = store_book(path_, book_);
-        unsaved_ = !stored;  // tried again at the next look, and said once
-        if (!stored && !std::exchange(said_unsaved_, true)) {
-            mediator_.reservation_said(fmt::format(
-                "what is kept for starts would not survive a restart: {}", stored.error().what));
-        }
-        said_unsaved_ = !stored;
+    // Somebody may have removed it. What is promised to no one needs no book.
+    if (!unsaved_ && !book_.entries().empty() && !book_is_there(path_)) {
+        unsaved_ = true;
+        mediator_.reservation_said(
+            fmt::format("somebody has removed {}; it is written again", path_));
     }
-    if (const auto at_ms = book_.next_ms()) {
-        next_->start(*at_ms - Loop::now_ms());
+    if (unsaved_) {
+        store();
+    }
+    const std::int64_t now_ms = Loop::now_ms();
+    std::optional<std::int64_t> at_ms = book_.next_ms();
+    if (unsaved_) {
+        at_ms = std::min(at_ms.value_or(now_ms + kRetryMs), now_ms + kRetryMs);
+    }
+    if (at_ms) {
+        next_->start(*at_ms - now_ms);
     } else {
         next_->stop();
     }
+}
+
+void Desk::store() {
+    const auto stored = store_book(path_, book_);
+    unsaved_ = !stored;
+    if (stored) {
+        if (!unsaved_why_.empty()) {
+            mediator_.reservation_said("what is kept for starts is on disk again");
+        }
+        unsaved_why_.clear();
+        forgotten_.clear();
+        return;
+    }
+    const bool said = !unsaved_why_.empty();
+    unsaved_why_ =
+        fmt::format("what is kept for starts would not survive a restart: {}", stored.error().what);
+    if (!said) {
+        mediator_.reservation_said(unsaved_why_);
+    }
+}
+
+std::vector<std::string> Desk::faults() const {
+    std::vector<std::string> list;
+    if (!forgotten_.empty()) {
+        list.push_back(forgotten_ +
+                       "; see with xl list whether what was starting has come up, and start it "
+                       "again where not: the next reservation writes the file anew");
+    }
+    if (!unsaved_why_.empty()) {
+        list.push_back(unsaved_why_ +
+                       "; make room there, or make it writable: it is tried again all the time");
+    }
+    return list;
 }
 
 }  // namespace xenpack

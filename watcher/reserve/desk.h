@@ -5,9 +5,11 @@
 // say.
 //
 // Everything that may end a reservation ends in reservations_changed(): the watcher looks, and
-// tells the desk of the domains before anything is judged.
+// tells the desk of the domains before anything is judged. A book that could not be written is
+// written at the next look, or after kRetryMs: only then does the desk wake an idle daemon.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
@@ -20,6 +22,8 @@
 #include "watcher/reserve/process.h"
 
 namespace xenpack {
+
+inline constexpr std::int64_t kRetryMs = 10'000;
 
 class Desk {
   public:
@@ -60,6 +64,9 @@ class Desk {
     void expire(const StartSupply& supply);
 
     [[nodiscard]] const Book& book() const { return book_; }
+    // What is wrong with the book on disk, and what to do: sentences, for status. None once it is
+    // as it should be again.
+    [[nodiscard]] std::vector<std::string> faults() const;
 
   private:
     using Process = std::pair<int, std::uint64_t>;
@@ -70,6 +77,7 @@ class Desk {
     void end(const std::vector<EndedReservation>& ended, const StartSupply* supply);
     void answer(const Reservation& reservation, const Expected<void>& granted);
     void keep();
+    void store();
 
     Loop& loop_;
     std::string path_;
@@ -80,7 +88,8 @@ class Desk {
     std::set<std::uint64_t> orphans_;                 // taken up, and not asked for again yet
     std::unique_ptr<Loop::Timer> next_;
     bool unsaved_ = false;
-    bool said_unsaved_ = false;
+    std::string unsaved_why_;  // empty: what there was to write is written
+    std::string forgotten_;  // what was lost of the book from before; empty once there is a new one
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
