@@ -154,13 +154,13 @@ Expected<void> study(const bench::TraceSet& set, const bench::Contender& contend
     fmt::print(
         "{} on {}, seed {}: {} zones started, {} refused\n"
         "  time lost {:.3f} %, OOM kills {}, held {:.0f} MiB of {:.0f}, needed {:.0f}\n"
-        "  target changes {:.2f} per zone and minute, stalls {}, to grant p50 {} ms, p99 {} ms\n",
+        "  target changes {:.2f} per zone and minute, stalls {}, to grant p50 {}, p99 {}\n",
         contender.name, set.name, options.seed, outcome.zones_started, outcome.zones_refused,
         100 * outcome.stalled_share(), outcome.oom_kills, outcome.mean_held_kib / 1024,
         static_cast<double>(setup.host.total_kib) / 1024, outcome.mean_ease_kib / 1024,
-        bench::changes_per_zone_minute(outcome), outcome.stall_to_grant_ms.size(),
-        bench::percentile(outcome.stall_to_grant_ms, 0.50),
-        bench::percentile(outcome.stall_to_grant_ms, 0.99));
+        outcome.changes_per_zone_minute(), outcome.stall_to_grant_ms.size(),
+        bench::seconds(outcome.stall_to_grant_percentile_ms(0.50)),
+        bench::seconds(outcome.stall_to_grant_percentile_ms(0.99)));
     return setup.sample ? write(options.trace_csv, bench::csv_of(outcome)) : Expected<void>();
 }
 

@@ -10,8 +10,8 @@
 namespace xenpack::bench {
 namespace {
 
-std::string milliseconds(double value) {
-    return value < 0 ? std::string("-") : fmt::format("{:.1f} s", value / 1000);
+nlohmann::json or_null(std::optional<std::int64_t> ms) {
+    return ms ? nlohmann::json(*ms) : nlohmann::json(nullptr);
 }
 
 struct Row {
@@ -23,8 +23,8 @@ struct Row {
     unsigned refused = 0;
     double held = 0;
     double changes = 0;
-    double p50 = 0;
-    double p99 = 0;
+    std::optional<std::int64_t> p50_ms;
+    std::optional<std::int64_t> p99_ms;
 };
 
 void put(std::string& text, const Row& row) {
@@ -32,7 +32,7 @@ void put(std::string& text, const Row& row) {
         std::back_inserter(text),
         "  {:<13} {:>6} {:>7.0f} % | {:>8.2f} % {:>7} {:>8} {:>8.2f} {:>9.1f} {:>9} {:>9}\n",
         row.name, row.zones, row.to_static, 100 * row.lost, row.kills, row.refused, row.held,
-        row.changes, milliseconds(row.p50), milliseconds(row.p99));
+        row.changes, seconds(row.p50_ms), seconds(row.p99_ms));
 }
 
 void put_head(std::string& text, std::string_view left, std::string_view right) {
@@ -67,8 +67,8 @@ void put_set(std::string& text, const SetScores& set, const std::vector<Contende
         put(text,
             {contenders[who].name, score.zones, percent(score.zones, fixed), equal.stalled_share(),
              equal.oom_kills, equal.zones_refused, score.held_to_oracle,
-             changes_per_zone_minute(equal), percentile(equal.stall_to_grant_ms, 0.50),
-             percentile(equal.stall_to_grant_ms, 0.99)});
+             equal.changes_per_zone_minute(), equal.stall_to_grant_percentile_ms(0.50),
+             equal.stall_to_grant_percentile_ms(0.99)});
     }
 }
 
@@ -80,16 +80,20 @@ nlohmann::json json_of_outcome(const simulate::Outcome& outcome) {
             {"worked_ms", outcome.worked_ms},
             {"oom_kills", outcome.oom_kills},
             {"target_changes", outcome.target_changes},
-            {"target_changes_per_zone_minute", changes_per_zone_minute(outcome)},
+            {"target_changes_per_zone_minute", outcome.changes_per_zone_minute()},
             {"mean_held_kib", outcome.mean_held_kib},
             {"mean_ease_kib", outcome.mean_ease_kib},
             {"stall_to_grant_ms",
              {{"count", outcome.stall_to_grant_ms.size()},
-              {"p50", percentile(outcome.stall_to_grant_ms, 0.50)},
-              {"p99", percentile(outcome.stall_to_grant_ms, 0.99)}}}};
+              {"p50", or_null(outcome.stall_to_grant_percentile_ms(0.50))},
+              {"p99", or_null(outcome.stall_to_grant_percentile_ms(0.99))}}}};
 }
 
 }  // namespace
+
+std::string seconds(std::optional<std::int64_t> ms) {
+    return ms ? fmt::format("{:.1f} s", static_cast<double>(*ms) / 1000) : "-";
+}
 
 std::string table_of(const std::vector<SetScores>& sets, const std::vector<Contender>& contenders,
                      const Verdict& verdict, const Effort& effort) {
@@ -157,7 +161,8 @@ std::string json_of(const std::vector<SetScores>& sets, const std::vector<Conten
             {"stalled_share", total.lost},
             {"memory_to_oracle", total.held_to_oracle},
             {"target_changes_per_zone_minute", total.changes_per_zone_minute},
-            {"stall_to_grant_ms", {{"p50", total.grant_p50_ms}, {"p99", total.grant_p99_ms}}}};
+            {"stall_to_grant_ms",
+             {{"p50", or_null(total.grant_p50_ms)}, {"p99", or_null(total.grant_p99_ms)}}}};
     }
     for (const Aim& aim : verdict.aims) {
         json["aims"].push_back({{"policy", aim.policy},

@@ -3,6 +3,8 @@
 // Makes text only; its caller writes it.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "tests/bench/verdict.h"
@@ -18,5 +20,7 @@ namespace xenpack::bench {
 // One row a second: free memory, then of each zone its size, its target, the size at which it would
 // not stall, the time it lost in that second, and how often it was killed.
 [[nodiscard]] std::string csv_of(const simulate::Outcome& outcome);
+// "1.5 s", or "-" for nothing.
+[[nodiscard]] std::string seconds(std::optional<std::int64_t> ms);
 
 }  // namespace xenpack::bench

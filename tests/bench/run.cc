@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <functional>
 #include <thread>
 
@@ -90,28 +89,16 @@ std::vector<SetScores> run_all(const std::vector<TraceSet>& sets,
     });
     for (SetScores& set : all) {
         for (std::size_t who = 0; who < contenders.size(); ++who) {
-            if (contenders[who].role != Role::oracle) {
+            const double oracle_kib = set.scores[who].equal.mean_held_kib;
+            if (contenders[who].role != Role::oracle || oracle_kib <= 0) {
                 continue;
             }
             for (Score& score : set.scores) {
-                score.held_to_oracle =
-                    score.equal.mean_held_kib / set.scores[who].equal.mean_held_kib;
+                score.held_to_oracle = score.equal.mean_held_kib / oracle_kib;
             }
         }
     }
     return all;
-}
-
-double percentile(std::vector<std::int64_t> values, double share) {
-    if (values.empty()) {
-        return -1;
-    }
-    const auto rank =
-        static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
-    const std::size_t at = std::clamp<std::size_t>(rank, 1, values.size()) - 1;
-    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at),
-                     values.end());
-    return static_cast<double>(values[at]);
 }
 
 }  // namespace xenpack::bench

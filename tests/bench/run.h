@@ -25,7 +25,7 @@ struct Effort {
 struct Score {
     unsigned zones = 0;         // at equal stalls
     simulate::Outcome equal;    // at one equal number of zones, all seeds added up
-    double held_to_oracle = 0;  // memory, at that number
+    double held_to_oracle = 0;  // memory, at that number; 0: the oracle held none
 };
 
 struct SetScores {
@@ -40,8 +40,5 @@ struct SetScores {
                                              const Effort& effort);
 
 [[nodiscard]] simulate::Setup setup_for(const TraceSet& set, const Effort& effort);
-
-// The value below which that share of the sorted copy lies; -1 where there is none.
-[[nodiscard]] double percentile(std::vector<std::int64_t> values, double share);
 
 }  // namespace xenpack::bench

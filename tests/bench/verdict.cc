@@ -24,7 +24,6 @@ std::optional<std::size_t> find(const std::vector<Contender>& contenders, Role r
 Total total_of(const std::vector<SetScores>& sets, std::size_t who) {
     Total total;
     simulate::Outcome sum;
-    std::vector<std::int64_t> grants;
     for (const SetScores& set : sets) {
         const Score& score = set.scores[who];
         total.zones += score.zones;
@@ -33,14 +32,15 @@ Total total_of(const std::vector<SetScores>& sets, std::size_t who) {
         sum.zone_ms += score.equal.zone_ms;
         sum.stalled_ms += score.equal.stalled_ms;
         sum.target_changes += score.equal.target_changes;
-        grants.insert(grants.end(), score.equal.stall_to_grant_ms.begin(),
-                      score.equal.stall_to_grant_ms.end());
+        sum.stall_to_grant_ms.insert(sum.stall_to_grant_ms.end(),
+                                     score.equal.stall_to_grant_ms.begin(),
+                                     score.equal.stall_to_grant_ms.end());
     }
     total.kills = sum.oom_kills;
     total.lost = sum.stalled_share();
-    total.changes_per_zone_minute = changes_per_zone_minute(sum);
-    total.grant_p50_ms = percentile(grants, 0.50);
-    total.grant_p99_ms = percentile(grants, 0.99);
+    total.changes_per_zone_minute = sum.changes_per_zone_minute();
+    total.grant_p50_ms = sum.stall_to_grant_percentile_ms(0.50);
+    total.grant_p99_ms = sum.stall_to_grant_percentile_ms(0.99);
     return total;
 }
 
@@ -101,12 +101,6 @@ void compare(const std::vector<SetScores>& sets, const std::vector<Contender>& c
 }
 
 }  // namespace
-
-double changes_per_zone_minute(const simulate::Outcome& outcome) {
-    return outcome.zone_ms == 0 ? 0
-                                : static_cast<double>(outcome.target_changes) * 60'000 /
-                                      static_cast<double>(outcome.zone_ms);
-}
 
 Verdict judge(const std::vector<SetScores>& sets, const std::vector<Contender>& contenders) {
     Verdict verdict;

@@ -2,6 +2,7 @@
 // Verdict: what the benchmark's figures say together, against the aims. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,8 @@ struct Total {
     double lost = 0;          // share of all zones' time, at equal numbers
     double held_to_oracle = 0;
     double changes_per_zone_minute = 0;
-    double grant_p50_ms = 0;
-    double grant_p99_ms = 0;
+    std::optional<std::int64_t> grant_p50_ms;  // unset: no zone stalled
+    std::optional<std::int64_t> grant_p99_ms;
 };
 
 struct Aim {
@@ -36,7 +37,6 @@ struct Verdict {
     std::vector<std::string> failures;
 };
 
-[[nodiscard]] double changes_per_zone_minute(const simulate::Outcome& outcome);
 [[nodiscard]] Verdict judge(const std::vector<SetScores>& sets,
                             const std::vector<Contender>& contenders);
 

@@ -73,13 +73,6 @@ TEST(BenchVerdict, FailsByAKillThatTheOracleAvoids) {
     EXPECT_TRUE(judge(scores_of({20, 12, 16, 22}, 3, 1), four()).failures.empty());
 }
 
-TEST(BenchPrint, PercentileIsTheValueAtItsRank) {
-    EXPECT_EQ(percentile({}, 0.5), -1);
-    EXPECT_EQ(percentile({7}, 0.99), 7);
-    EXPECT_EQ(percentile({4, 1, 3, 2}, 0.5), 2);
-    EXPECT_EQ(percentile({4, 1, 3, 2}, 0.99), 4);
-}
-
 TEST(BenchPrint, TableHasARowForEachPolicyInEachSetAndInAll) {
     const auto scores = scores_of({20, 12, 16, 22}, 0, 0);
     const std::string table = table_of(scores, four(), judge(scores, four()), Effort());

@@ -158,6 +158,19 @@ TEST(Experiment, AGrantEndsAStallWhenItsMemoryHasCome) {
     EXPECT_LE(longest_ms, 5'000);
 }
 
+TEST(Experiment, PercentileIsTheValueAtItsRank) {
+    const auto of = [](std::vector<std::int64_t> values, double share) {
+        Outcome outcome;
+        outcome.stall_to_grant_ms = std::move(values);
+        return outcome.stall_to_grant_percentile_ms(share);
+    };
+    EXPECT_EQ(of({}, 0.5), std::nullopt);
+    EXPECT_EQ(of({7}, 0.99), 7);
+    EXPECT_EQ(of({4, 1, 3, 2}, 0.5), 2);
+    EXPECT_EQ(of({4, 1, 3, 2}, 0.99), 4);
+    EXPECT_EQ(of({4, 1, 3, 2}, 0), 1);
+}
+
 TEST(Experiment, CapacityIsTheMostThatFits) {
     for (const unsigned zones : {1U, 2U, 3U, 7U, 8U}) {
         auto setup = setup_of(pulse(), 0, 0);

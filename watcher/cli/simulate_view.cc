@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -17,21 +16,8 @@ namespace {
 
 using Cells = std::vector<Table::Cell>;
 
-// The value that `share` of all are not above.
-std::int64_t quantile(std::vector<std::int64_t> values, double share) {
-    if (values.empty()) {
-        return 0;
-    }
-    const auto last = static_cast<double>(values.size() - 1);
-    const auto nth = static_cast<std::ptrdiff_t>(std::ceil(last * share));
-    std::nth_element(values.begin(), values.begin() + nth, values.end());
-    return values[static_cast<std::size_t>(nth)];
-}
-
-double changes_per_zone_minute(const simulate::Outcome& outcome) {
-    return outcome.zone_ms == 0 ? 0
-                                : static_cast<double>(outcome.target_changes) * 60'000 /
-                                      static_cast<double>(outcome.zone_ms);
+nlohmann::json or_null(std::optional<std::int64_t> ms) {
+    return ms ? nlohmann::json(*ms) : nlohmann::json(nullptr);
 }
 
 std::uint64_t whole_kib(double kib) {
@@ -39,11 +25,11 @@ std::uint64_t whole_kib(double kib) {
 }
 
 std::string grants(const simulate::Outcome& outcome) {
-    if (outcome.stall_to_grant_ms.empty()) {
-        return "-";
-    }
-    return fmt::format("{} / {}", show_duration(quantile(outcome.stall_to_grant_ms, 0.5)),
-                       show_duration(quantile(outcome.stall_to_grant_ms, 0.99)));
+    const auto median_ms = outcome.stall_to_grant_percentile_ms(0.5);
+    const auto p99_ms = outcome.stall_to_grant_percentile_ms(0.99);
+    return median_ms && p99_ms
+               ? fmt::format("{} / {}", show_duration(*median_ms), show_duration(*p99_ms))
+               : "-";
 }
 
 void add_line(Table& table, const SimulationView& view, const std::string& title,
@@ -132,7 +118,7 @@ std::string render_simulation(const SimulationView& view, const Screen& screen) 
     add_line(table, view, "from a stall to its memory, median / 99 %",
              [](const Simulated& each) { return Table::Cell{grants(each.outcome)}; });
     add_line(table, view, "target changes per zone and minute", [](const Simulated& each) {
-        return Table::Cell{fmt::format("{:.1f}", changes_per_zone_minute(each.outcome))};
+        return Table::Cell{fmt::format("{:.1f}", each.outcome.changes_per_zone_minute())};
     });
     return head(view) + table.render(screen) + conclusion(view);
 }
@@ -150,11 +136,11 @@ nlohmann::json simulation_json(const SimulationView& view) {
                             {"oom_kills", outcome.oom_kills},
                             {"mean_held_kib", whole_kib(outcome.mean_held_kib)},
                             {"mean_needed_kib", whole_kib(outcome.mean_ease_kib)},
-                            {"target_changes_per_zone_minute", changes_per_zone_minute(outcome)},
+                            {"target_changes_per_zone_minute", outcome.changes_per_zone_minute()},
                             {"stall_to_grant_ms",
                              {{"count", outcome.stall_to_grant_ms.size()},
-                              {"median", quantile(outcome.stall_to_grant_ms, 0.5)},
-                              {"p99", quantile(outcome.stall_to_grant_ms, 0.99)}}}});
+                              {"median", or_null(outcome.stall_to_grant_percentile_ms(0.5))},
+                              {"p99", or_null(outcome.stall_to_grant_percentile_ms(0.99))}}}});
     }
     return {{"host_kib", view.host_kib},       {"dom0_kib", view.dom0_kib},
             {"duration_ms", view.duration_ms}, {"stall_budget", view.stall_budget},

@@ -3,6 +3,7 @@
 #include "watcher/simulate/experiment.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <random>
 #include <utility>
@@ -310,6 +311,19 @@ bool fits(Setup& setup, unsigned zones, MakePolicy make, double stall_budget,
 }
 
 }  // namespace
+
+std::optional<std::int64_t> Outcome::stall_to_grant_percentile_ms(double share) const {
+    if (stall_to_grant_ms.empty()) {
+        return std::nullopt;
+    }
+    std::vector<std::int64_t> values = stall_to_grant_ms;
+    const auto rank =
+        static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
+    const std::size_t at = std::clamp<std::size_t>(rank, 1, values.size()) - 1;
+    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at),
+                     values.end());
+    return values[at];
+}
 
 Outcome run(const Setup& setup, Policy& policy) {
     return Run(setup, policy).finish(nullptr);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "watcher/simulate/policy.h"
@@ -56,6 +57,14 @@ struct Outcome {
     [[nodiscard]] double stalled_share() const {
         return zone_ms == 0 ? 0 : static_cast<double>(stalled_ms) / static_cast<double>(zone_ms);
     }
+    [[nodiscard]] double changes_per_zone_minute() const {
+        return zone_ms == 0
+                   ? 0
+                   : static_cast<double>(target_changes) * 60'000 / static_cast<double>(zone_ms);
+    }
+    // The least of stall_to_grant_ms that at least that share (0..1) of them are not above; nothing
+    // where there are none.
+    [[nodiscard]] std::optional<std::int64_t> stall_to_grant_percentile_ms(double share) const;
 };
 
 [[nodiscard]] Outcome run(const Setup& setup, Policy& policy);
