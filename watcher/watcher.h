@@ -127,6 +127,7 @@ class Watcher final : public Zones::Mediator,
     std::string dom0_reason_;
     std::uint64_t dom0_told_kib_ = 0;  // 0: never
     std::int64_t dom0_hands_until_ms_ = 0;
+    std::string dom0_hands_who_;  // as it was found when that began
     std::string dom0_hands_fault_;
     std::string host_fault_;
 };

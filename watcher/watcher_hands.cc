@@ -53,16 +53,15 @@ void Watcher::dom0_was_changed(std::uint64_t from_kib, std::uint64_t to_kib) {
     const std::int64_t now_ms = Loop::now_ms();
     const bool said = now_ms < dom0_hands_until_ms_;
     dom0_hands_until_ms_ = now_ms + kBalancerShownMs;
-    const std::string change = fmt::format(
-        "dom0's target was lowered from {} to {} MiB while {} MiB "
-        "are free",
-        from_kib / 1024, to_kib / 1024, host_.free_kib / 1024);
+    if (!said) {  // all of /proc is looked through
+        dom0_hands_who_ =
+            xl_is_starting()
+                ? ": xl's autoballoon shrinks dom0; set autoballoon=\"off\" in /etc/xen/xl.conf"
+                : fmt::format(" by something else, a person or another balancer ({})", suspects());
+    }
     dom0_hands_fault_ =
-        xl_is_starting()
-            ? change +
-                  ": xl's autoballoon shrinks dom0; set autoballoon=\"off\" in /etc/xen/xl.conf"
-            : change +
-                  fmt::format(" by something else, a person or another balancer ({})", suspects());
+        fmt::format("dom0's target was lowered from {} to {} MiB while {} MiB are free{}",
+                    from_kib / 1024, to_kib / 1024, host_.free_kib / 1024, dom0_hands_who_);
     if (!said) {
         publish(about_host(DecisionKind::host, dom0_hands_fault_));
     }

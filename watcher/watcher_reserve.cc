@@ -287,11 +287,7 @@ void Watcher::grant_starts(const Plan& decided) {
     if (desk_->book().entries().empty() && desk_->faults().empty()) {
         return;
     }
-    std::uint64_t granted_kib = 0;
-    for (const Change& change : decided.grow) {
-        granted_kib += change.to_kib - change.from_kib;
-    }
-    desk_->grant(minus(decided.spendable_kib, granted_kib));
+    desk_->grant(decided.left_kib);
     desk_->expire(supply());
 }
 

@@ -44,8 +44,9 @@ Expected<xenpack_start_cost> start_cost(XlContext& xl, const char* config_json) 
                          "the configuration is of no domain that libxl could build: it names no "
                          "type or no memory");
     }
-    std::uint64_t need_kib = 0;
-    if (const int rc = libxl_domain_need_memory(xl.get(), &parsed.get(), kNoDomain, &need_kib);
+    // Called for what it fills in; its sum is of the build alone, and without what Xen adds.
+    std::uint64_t build_kib = 0;
+    if (const int rc = libxl_domain_need_memory(xl.get(), &parsed.get(), kNoDomain, &build_kib);
         rc != 0) {
         return fail_with(EIO, "libxl cannot say what the domain would need (its code is {})", rc);
     }

@@ -425,7 +425,7 @@ class Chaos {
             check_grow(change);
             // What it holds is its own, counted as it is told: less its offset.
             const auto holds_kib =
-                static_cast<std::int64_t>(host_.ledger().view(change.zone).current_kib) -
+                static_cast<std::int64_t>(in_slot(change.zone).zone.domain.current_kib) -
                 in_slot(change.zone).zone.progress.offset_kib;
             const std::uint64_t has_kib = std::max(
                 static_cast<std::uint64_t>(std::max<std::int64_t>(holds_kib, 0)), change.from_kib);

@@ -14,7 +14,7 @@ constexpr std::int64_t kNowMs = 1'000'000;
 
 ZoneView zone(std::uint64_t size_mib, std::uint64_t need_mib) {
     ZoneView z;
-    z.target_kib = z.current_kib = size_mib * kMib;
+    z.target_kib = size_mib * kMib;
     z.floor_kib = 128 * kMib;
     z.ceiling_kib = 1024 * kMib;
     z.quick_need_kib = z.slow_need_kib = need_mib * kMib;
@@ -77,7 +77,6 @@ TEST(Plan, GrowsOnlyWhatIsFreeAndUnpromised) {
 
 TEST(Plan, CountsWhatIsStillToComeToAGrowingZone) {
     std::vector<ZoneView> zones{zone(500, 500), zone(256, 800)};
-    zones[0].current_kib = 400 * kMib;
     zones[0].pending_kib = 100 * kMib;
     EXPECT_EQ(granted(plan(host(216), zones, kNowMs), 1), 100 * kMib);
 }
@@ -272,7 +271,6 @@ TEST(Plan, TakesForAStartThatWaits) {
 
 TEST(Plan, DoesNotTakeAgainWhatIsAlreadyLeaving) {
     std::vector<ZoneView> zones{zone(256, 512), zone(500, 200), zone(900, 200)};
-    zones[1].current_kib = 800 * kMib;
     zones[1].leaving_kib = 300 * kMib;
     zones[1].may_shrink = false;
     EXPECT_TRUE(plan(host_without_reserve(72), zones, kNowMs).shrink.empty());
@@ -335,16 +333,24 @@ TEST(Plan, AZoneUnderItsFloorIsRaised) {
 
 TEST(Plan, TakingBackAShrinkUnderWayCostsNothing) {
     std::vector<ZoneView> zones{zone(400, 480)};
-    zones[0].current_kib = 480 * kMib;
     zones[0].leaving_kib = 80 * kMib;
     const Plan p = plan(host(0), zones, kNowMs);
     EXPECT_EQ(granted(p, 0), 80 * kMib);
     EXPECT_EQ(p.waiting_kib, 0U);
 }
 
+TEST(Plan, LeavesToStartsAllThatZonesWereNotGivenOfWhatIsFree) {
+    std::vector<ZoneView> zones{zone(400, 480), zone(256, 320)};
+    zones[0].leaving_kib = 80 * kMib;  // its own: it only stays
+    const Plan p = plan(host(272), zones, kNowMs);
+    EXPECT_EQ(granted(p, 0), 80 * kMib);
+    EXPECT_EQ(granted(p, 1), 64 * kMib);
+    EXPECT_EQ(p.spendable_kib, 200 * kMib);
+    EXPECT_EQ(p.left_kib, 136 * kMib);
+}
+
 TEST(Plan, WhatIsTakenBackIsNoLongerOnItsWayToOthers) {
     std::vector<ZoneView> zones{zone(400, 480), zone(256, 512), zone(900, 200)};
-    zones[0].current_kib = 480 * kMib;
     zones[0].leaving_kib = 80 * kMib;
     EXPECT_GE(taken(plan(host(72), zones, kNowMs), 2), 256 * kMib);
 }
@@ -495,7 +501,6 @@ TEST(Ledger, IsTheSameWhateverCameBefore) {
         ASSERT_EQ(lived.size(), fresh.size());
         ASSERT_EQ(lived.pending_kib(), fresh.pending_kib());
         ASSERT_EQ(lived.leaving_kib(), fresh.leaving_kib());
-        ASSERT_EQ(lived.givable_kib(), fresh.givable_kib());
         ASSERT_EQ(lived.moving(), fresh.moving());
         ASSERT_EQ(lived.fading(), fresh.fading());
         ASSERT_EQ(lived.wishing(), fresh.wishing());

@@ -51,7 +51,6 @@ Zone zone_of(std::uint64_t target_kib, std::uint64_t current_kib) {
 Ledger wanting(std::uint64_t pending_kib) {
     ZoneView view;
     view.target_kib = 512 * kMib;
-    view.current_kib = view.target_kib - pending_kib;
     view.pending_kib = pending_kib;
     Ledger ledger;
     ledger.put(0, view);

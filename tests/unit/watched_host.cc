@@ -206,11 +206,7 @@ void WatchedHost::look() {
 
 // Of what zones have left.
 void WatchedHost::grant_request(const Plan& decided) {
-    std::uint64_t granted_kib = 0;
-    for (const Change& change : decided.grow) {
-        granted_kib += change.to_kib - change.from_kib;
-    }
-    if (wanted_kib_ > 0 && granted_kib + wanted_kib_ <= decided.spendable_kib) {
+    if (wanted_kib_ > 0 && wanted_kib_ <= decided.left_kib) {
         promised_kib_ += wanted_kib_;
         wanted_kib_ = 0;
     }

@@ -393,7 +393,8 @@ Plan plan(const HostView& real_host, const Ledger& zones, std::int64_t now_ms) {
     plan.spendable_kib = minus(host.free_kib, host.emergency_kib + pending_kib);
     const Spent spent = add_grows(host, zones, plan);
     // Running zones come first; what they have left may be enough for the starts.
-    plan.waiting_kib += minus(host.wanted_by_starts_kib, minus(plan.spendable_kib, spent.free_kib));
+    plan.left_kib = minus(plan.spendable_kib, spent.free_kib);
+    plan.waiting_kib += minus(host.wanted_by_starts_kib, plan.left_kib);
     const std::uint64_t leaving_kib = minus(zones.leaving_kib(), spent.leaving_kib);
 
     const std::uint64_t left_kib = minus(host.free_kib, pending_kib + spent.free_kib);

@@ -73,6 +73,7 @@ struct Plan {
     std::uint64_t emergency_kib = 0;  // what was kept for those in danger: at most the host's
     std::uint64_t reserve_kib = 0;    // what was to be kept free: at most the host's
     std::uint64_t spendable_kib = 0;  // what was left to grow into before this plan
+    std::uint64_t left_kib = 0;       // and what this plan leaves of it
     std::uint64_t waiting_kib = 0;    // wanted by zones and starts, and the host cannot back it yet
     std::vector<Ledger::Slot> waiting;          // the zones among them
     std::optional<std::int64_t> look_again_ms;  // when to plan again though nothing has happened

@@ -64,7 +64,6 @@ void Ledger::count(Slot slot, bool in) {
     const ZoneView& z = entry.view;
     keep(pending_kib_, z.pending_kib, in);
     keep(leaving_kib_, z.leaving_kib, in);
-    keep(givable_kib_, entry.slack_kib[static_cast<std::size_t>(Keep::must)], in);
     keep(growable_kib_, z.ceiling_kib - std::min(z.ceiling_kib, z.target_kib), in);
     keep(moving_, z.pending_kib > 0 || z.leaving_kib > 0, in);
     keep(fading_, fades(z), in);

@@ -47,8 +47,6 @@ class Ledger {
     [[nodiscard]] std::uint64_t leaving_kib() const { return leaving_kib_; }
     // What all together could still grow by, up to their ceilings.
     [[nodiscard]] std::uint64_t growable_kib() const { return growable_kib_; }
-    // All that could be taken, leaving each what it must have.
-    [[nodiscard]] std::uint64_t givable_kib() const { return givable_kib_; }
     [[nodiscard]] const std::set<Slot>& wishing() const { return wishing_; }
     // Those at ease that would like more all the same.
     [[nodiscard]] const std::set<Slot>& liking() const { return liking_; }
@@ -75,7 +73,6 @@ class Ledger {
     std::size_t size_ = 0;
     std::uint64_t pending_kib_ = 0;
     std::uint64_t leaving_kib_ = 0;
-    std::uint64_t givable_kib_ = 0;
     std::uint64_t growable_kib_ = 0;
     std::size_t moving_ = 0;
     std::size_t fading_ = 0;

@@ -10,7 +10,6 @@ namespace xenpack {
 
 struct ZoneView {
     std::uint64_t target_kib = 0;
-    std::uint64_t current_kib = 0;
     std::uint64_t floor_kib = 0;
     std::uint64_t ceiling_kib = 0;
     unsigned weight = 100;

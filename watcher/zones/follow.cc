@@ -198,7 +198,6 @@ std::optional<std::int64_t> next_change_ms(const Zone& zone, std::int64_t now_ms
 ZoneView view_of(const Zone& zone, std::int64_t now_ms) {
     ZoneView view;
     view.target_kib = zone.target_kib.value_or(zone.domain.current_kib);
-    view.current_kib = zone.domain.current_kib;
     view.floor_kib = floor_kib(zone);
     view.ceiling_kib = ceiling_kib(zone);
     view.weight = weight(zone);

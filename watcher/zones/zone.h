@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "plugin/toolstack.h"
 #include "watcher/balance/progress.h"

@@ -19,7 +19,7 @@ sim::HostConfig host_of(std::uint64_t mib) {
 
 ZoneView zone(std::uint64_t size_mib, std::uint64_t need_mib) {
     ZoneView view;
-    view.target_kib = view.current_kib = size_mib * kMib;
+    view.target_kib = size_mib * kMib;
     view.floor_kib = 128 * kMib;
     view.ceiling_kib = 8192 * kMib;
     view.quick_need_kib = view.slow_need_kib = need_mib * kMib;
@@ -95,7 +95,6 @@ TEST(ReportedFault, MemoryAssignedAndNotYetUsedIsNeitherSpentNorComplainedOf) {
         zones.put(0, zone(2000, 2000));
         ZoneView growing = zone(2000, 2000);
         growing.pending_kib = unused_kib;
-        growing.current_kib -= unused_kib;
         growing.may_shrink = false;
         zones.put(1, growing);
         zones.put(2, zone(300, 800));

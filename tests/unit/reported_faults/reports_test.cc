@@ -24,7 +24,7 @@ TEST(ReportedFault, AUseAboveTheMaximumIsNotChased) {
     // And if that was believed all the same:
     Ledger zones;
     ZoneView zone;
-    zone.target_kib = zone.current_kib = zone.ceiling_kib = kMaxKib;
+    zone.target_kib = zone.ceiling_kib = kMaxKib;
     zone.floor_kib = 128 * kMib;
     zone.must_kib = zone.quick_need_kib = zone.slow_need_kib = 1'653'817;
     zone.may_change = zone.may_shrink = zone.stalled = true;
@@ -101,7 +101,6 @@ TEST(ReportedFault, WhatIsLeavingAZoneInNeedStays) {
     Ledger zones;
     ZoneView zone;
     zone.target_kib = 3306 * kMib;
-    zone.current_kib = 4000 * kMib;
     zone.leaving_kib = 694 * kMib;
     zone.floor_kib = 512 * kMib;
     zone.ceiling_kib = 4096 * kMib;
