@@ -128,6 +128,7 @@ void Watcher::refresh_view(Zone& zone, const HostFacts& facts, std::int64_t now_
         by_slot_.resize(std::max(by_slot_.size(), *zone.slot + 1));
         by_slot_[*zone.slot] = &zone;
     }
+    note_silence(zone, now_ms);
     ZoneView view = prepare(zone, facts, config_, host_state_, now_ms, *this);
     view.pending_kib = beyond_promise(zone, view.pending_kib);
     ledger_.put(*zone.slot, view);
@@ -203,6 +204,15 @@ bool Watcher::set_target(Zone& zone, std::uint64_t target_kib, bool keep_limit) 
                                      set.error().what));
     }
     return false;
+}
+
+// Once for each silence; a guest can fall silent as often as it likes.
+void Watcher::note_silence(Zone& zone, std::int64_t now_ms) {
+    const auto silent = silence(zone, now_ms);
+    if (silent && !zone.silence_said) {
+        zone_fault(zone, *silent);
+    }
+    zone.silence_said = silent.has_value();
 }
 
 bool Watcher::set_limit(Zone& zone, std::uint64_t limit_kib) {

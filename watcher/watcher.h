@@ -87,6 +87,7 @@ class Watcher final : public Zones::Mediator,
     void refresh_views(const HostFacts& facts, std::int64_t now_ms);
     void refresh_view(Zone& zone, const HostFacts& facts, std::int64_t now_ms);
     void forget_view(Zone& zone);
+    void note_silence(Zone& zone, std::int64_t now_ms);
     void note_waiting(const Plan& plan);
     // Returns what it has promised to dom0 of the free memory.
     std::uint64_t keep_dom0(const HostView& host, std::int64_t now_ms);

@@ -3,6 +3,8 @@
 // is worth a report is decided by the real reporter's class.
 #include "plugin/sim/reporter.h"
 
+#include <algorithm>
+
 #include "watcher/guest/brake.h"
 
 namespace xenpack::sim {
@@ -57,7 +59,7 @@ Report Reporter::report(const GuestStats& stats, ReportWhy why) {
     report.available_kib = stats.available_kib;
     report.free_kib = stats.free_kib;
     if (brake_) {
-        report.brake_kib = guest::brake_margin_kib(stats.total_kib);
+        report.brake_kib = std::min(guest::brake_margin_kib(stats.total_kib), stats.total_kib);
     }
     report.swap_total_kib = stats.swap_total_kib;
     report.swap_free_kib = stats.swap_free_kib;

@@ -122,11 +122,11 @@ void read_balloon(Keys& keys, BalloonConfig& balloon) {
 }
 
 void read_reporter(Keys& keys, ZonePlan& zone) {
-    static constexpr std::array<std::string_view, 4> kWords{"truthful", "silent", "garbled",
-                                                            "flooding"};
-    static constexpr std::array<ReporterHabit, 4> kHabits{
+    static constexpr std::array<std::string_view, 6> kWords{"truthful", "silent", "garbled",
+                                                            "flooding", "lying",  "dying"};
+    static constexpr std::array<ReporterHabit, 6> kHabits{
         ReporterHabit::truthful, ReporterHabit::silent, ReporterHabit::garbled,
-        ReporterHabit::flooding};
+        ReporterHabit::flooding, ReporterHabit::lying,  ReporterHabit::dying};
     if (const auto chosen = keys.word("reporter", kWords)) {
         zone.reporter = kHabits[*chosen];
     }

@@ -22,7 +22,9 @@ enum class ReporterHabit {
     truthful,  // as xenpack-guest
     silent,    // none runs
     garbled,   // writes what is no report
-    flooding   // writes without pause
+    flooding,  // writes without pause
+    lying,     // writes what is not so, another thing each time
+    dying      // as xenpack-guest, for its first report
 };
 
 // Times are in ms since the beginning, which is when the plugin was opened.

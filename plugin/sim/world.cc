@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "plugin/sim/lies.h"
 #include "watcher/pressure/report.h"
 
 namespace xenpack::sim {
@@ -190,21 +191,37 @@ void World::bury(Zone& zone) {
     store_.announce("@releaseDomain");
 }
 
+// What it writes now; nothing: what it has written stands.
+std::optional<std::string> World::words_of(Zone& zone) {
+    const auto news = zone.reporter.look(zone.domain->guest.stats());
+    if (!news) {
+        return std::nullopt;
+    }
+    switch (zone.plan.reporter) {
+        case ReporterHabit::garbled:
+            return fmt::format("{} MiB, thank you", news->available_kib / kMib);
+        case ReporterHabit::lying:
+            return lie(*news, zone.lies++);
+        case ReporterHabit::dying:
+            return zone.last_report.empty() ? std::optional(format_report(*news)) : std::nullopt;
+        case ReporterHabit::truthful:
+        case ReporterHabit::silent:
+        case ReporterHabit::flooding:
+            break;
+    }
+    return format_report(*news);
+}
+
 // The reporter starts with the guest's balloon driver.
 void World::report(Zone& zone) {
-    const GuestStats& stats = zone.domain->guest.stats();
     if (zone.plan.reporter == ReporterHabit::silent ||
-        stats.uptime_ms < zone.plan.config.balloon.boot_ms) {
+        zone.domain->guest.stats().uptime_ms < zone.plan.config.balloon.boot_ms) {
         return;
     }
-    const auto news = zone.reporter.look(stats);
-    if (news) {
-        zone.last_report = zone.plan.reporter == ReporterHabit::garbled
-                               ? fmt::format("{} MiB, thank you", news->available_kib / kMib)
-                               : format_report(*news);
-    }
+    const auto words = words_of(zone);
+    zone.last_report = words.value_or(zone.last_report);
     const std::size_t times =
-        zone.plan.reporter == ReporterHabit::flooding ? kFloodWrites : std::size_t{news ? 1U : 0U};
+        zone.plan.reporter == ReporterHabit::flooding ? kFloodWrites : std::size_t{words ? 1U : 0U};
     for (std::size_t i = 0; i < times && !zone.last_report.empty(); ++i) {
         // A guest whose report is not taken goes on without.
         (void)store_.write({{domain_path(zone.domain->domid, kReportPath), zone.last_report}});

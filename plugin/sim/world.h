@@ -78,6 +78,7 @@ class World {
         std::int64_t next_try_ms = 0;
         bool said_why_not = false;
         std::string last_report;
+        std::uint64_t lies = 0;
     };
 
     void live(Zone& zone);
@@ -86,6 +87,7 @@ class World {
     void shut_down(Zone& zone);
     void bury(Zone& zone);
     void report(Zone& zone);
+    [[nodiscard]] static std::optional<std::string> words_of(Zone& zone);
     [[nodiscard]] Expected<void> write_nodes(const Zone& zone);
     void write_dom0();
     void happened(xenpack_event_type type, std::uint32_t domid, const Uuid& uuid, int reason = -1);

@@ -172,6 +172,58 @@ field() {
     [ "$output" -eq 0 ]
 }
 
+@test "a reporter that lies harms no other zone, and one that dies is said once" {
+    configuration 100 >"$dir/xenpack.conf"
+    cat >"$dir/rogues.sim" <<'END'
+[host]
+memory = 1G
+xen = 32M
+dom0 = 512M
+
+[zone liar]
+memory = 64M
+maxmem = 160M
+boot = 200ms
+heartbeat = 1s
+reporter = lying
+generate = idle
+base = 10M
+
+[zone mute]
+memory = 64M
+maxmem = 128M
+boot = 200ms
+heartbeat = 1s
+reporter = dying
+generate = idle
+base = 10M
+
+[zone busy]
+memory = 64M
+maxmem = 256M
+boot = 200ms
+brake = yes
+generate = ramp
+base = 20M
+peak = 150M
+rise-from = 1s
+rise-to = 3s
+END
+    start_daemon "$dir/rogues.sim"
+    await "$dir/log" 'mute (2): fault: its reporter (xenpack) has been silent for' 15
+    await "$dir/log" 'liar (1): fault: its report cannot be read' 15
+    run "$XENPACK" status --json
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(field mute state)" == stale ]
+    [ "$(field busy target_kib)" -gt $((150 * 1024)) ]
+    [ "$(field liar current_kib)" -le $((160 * 1024)) ]
+    stop_daemon
+    cat "$dir/log"
+    [ "$(<"$dir/status")" -eq 0 ]
+    [ "$(grep -c 'mute (2): fault' "$dir/log")" -eq 1 ]
+}
+
 @test "without XENPACK_SIM a small host is simulated" {
     configuration 100 >"$dir/xenpack.conf"
     start_daemon ""

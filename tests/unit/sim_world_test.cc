@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -177,6 +178,15 @@ TEST_F(SimWorld, ABurstThatStallsIsReportedAsPressure) {
     EXPECT_GT(report->some_us.value_or(0), 0U);
 }
 
+// Its brake keeps more out of reach than there is: what it says of that must be taken all the same.
+TEST_F(SimWorld, ATinyZoneWithABrakeIsUnderstood) {
+    begin(std::string("[zone a]\nmemory = 64M\nmaxmem = 256M\nbrake = yes\n") + kQuick);
+    pass(2'000);
+    const auto report = parse_report(text("/local/domain/1/" + std::string(kReportPath)));
+    ASSERT_TRUE(report) << report.error().what;
+    EXPECT_EQ(report->brake_kib, report->total_kib);
+}
+
 TEST_F(SimWorld, AReporterMayBeSilentGarbledOrFlooding) {
     begin(std::string("[zone a]\nmemory = 64M\nreporter = silent\n") + kQuick +
           "[zone b]\nmemory = 64M\nreporter = garbled\n" + kQuick +
@@ -193,6 +203,30 @@ TEST_F(SimWorld, AReporterMayBeSilentGarbledOrFlooding) {
     EXPECT_FALSE(parse_report(text("/local/domain/2/" + std::string(kReportPath))));
     EXPECT_TRUE(parse_report(text("/local/domain/3/" + std::string(kReportPath))));
     EXPECT_GT(calls, 40);
+}
+
+TEST_F(SimWorld, AReporterMayDie) {
+    begin(std::string("[zone a]\nmemory = 64M\nreporter = dying\nheartbeat = 1s\n") + kQuick);
+    pass(5'000);
+    const auto report = parse_report(text("/local/domain/1/" + std::string(kReportPath)));
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->why, ReportWhy::start);
+}
+
+// It says something else each time, and what no reader takes as well as what each must.
+TEST_F(SimWorld, AReporterMayLie) {
+    begin(std::string("[zone a]\nmemory = 64M\nreporter = lying\nheartbeat = 1s\n") + kQuick);
+    std::set<std::string> said;
+    int refused = 0;
+    for (int second = 0; second < 20; ++second) {
+        pass(1'000);
+        const std::string report = text("/local/domain/1/" + std::string(kReportPath));
+        if (said.insert(report.substr(report.find(" tot="))).second) {
+            refused += parse_report(report) ? 0 : 1;
+        }
+    }
+    EXPECT_GE(said.size(), 7U);
+    EXPECT_GE(refused, 2) << "a negative number, and more than there is";
 }
 
 TEST_F(SimWorld, ATargetIsWrittenLimitsAndIsFollowed) {

@@ -6,6 +6,7 @@
 
 #include "watcher/balance/balance.h"
 #include "watcher/zones/flood.h"
+#include "watcher/zones/follow.h"
 
 namespace xenpack {
 namespace {
@@ -61,6 +62,36 @@ TEST(StateOf, SilenceBecomesStaleAtItsTime) {
     EXPECT_EQ(state_of(z, stale_at_ms(z.pressure) - 1), ZoneState::steady);
     EXPECT_EQ(state_of(z, stale_at_ms(z.pressure)), ZoneState::stale);
     EXPECT_EQ(faults(z, stale_at_ms(z.pressure)).size(), 1U);
+}
+
+TEST(StateOf, OnlySilenceOfAZoneThatCouldSpeakIsAFault) {
+    Zone z = healthy();
+    const std::int64_t late_ms = stale_at_ms(z.pressure);
+    ASSERT_TRUE(silence(z, late_ms));
+    z.domain.flags = XENPACK_DOMAIN_IS_PAUSED;
+    EXPECT_FALSE(silence(z, late_ms));
+    follow(z, late_ms);
+    z.domain.flags = 0;
+    EXPECT_EQ(state_of(z, late_ms + 1), ZoneState::stale);
+    EXPECT_FALSE(silence(z, late_ms + 1)) << "it has only just come back";
+    EXPECT_EQ(next_change_ms(z, late_ms + 1), silent_at_ms(z));
+    EXPECT_TRUE(silence(z, silent_at_ms(z)));
+    z.flooding_until_ms = silent_at_ms(z) + 1;
+    EXPECT_FALSE(silence(z, silent_at_ms(z))) << "it is not listened to";
+    z = healthy();
+    z.managed = false;
+    EXPECT_FALSE(silence(z, late_ms));
+}
+
+// Each wakeup while it is paused would put the next one off.
+TEST(StateOf, APausedZoneWakesNobody) {
+    Zone z = healthy();
+    z.pressure.first_ms = kNowMs - 60'000;
+    z.pressure.stalled_ms = -1;
+    const std::int64_t late_ms = stale_at_ms(z.pressure);
+    z.domain.flags = XENPACK_DOMAIN_IS_PAUSED;
+    follow(z, late_ms);
+    EXPECT_FALSE(next_change_ms(z, late_ms));
 }
 
 TEST(StateOf, FaultsAreNamed) {

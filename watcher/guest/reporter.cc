@@ -241,7 +241,8 @@ void Reporter::write_report(const Reporting::Look& look, ReportWhy why) {
     report.sequence = ++sequence_;
     report.heartbeat_s = heartbeat_s_;
     if (brake_ && brake_->decision.limit_kib()) {
-        report.brake_kib = brake_margin_kib(look.memory.total_kib);
+        // In a very small zone the margin is more than there is.
+        report.brake_kib = std::min(brake_margin_kib(look.memory.total_kib), look.memory.total_kib);
     }
     store_->post(format_report(report));
     reporting_.written(look, why);

@@ -109,7 +109,9 @@ Direction direction_of(const Zone& zone) {
 void follow(Zone& zone, std::int64_t now_ms) {
     constexpr std::uint32_t kStill =
         XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_IS_SHUTDOWN | XENPACK_DOMAIN_NEVER_RAN;
-    if (zone.runs_since_ms == 0 && (zone.domain.flags & kStill) == 0) {
+    if ((zone.domain.flags & kStill) != 0) {
+        zone.still_ms = now_ms;
+    } else if (zone.runs_since_ms == 0) {
         zone.runs_since_ms = now_ms;
     }
     if (!zone.target_kib) {
@@ -185,6 +187,9 @@ std::optional<std::int64_t> next_change_ms(const Zone& zone, std::int64_t now_ms
     };
     if (zone.pressure.agent != Agent::none) {
         consider(stale_at_ms(zone.pressure));
+        if (zone.still_ms < now_ms) {  // else each time that this wakes would put it off again
+            consider(silent_at_ms(zone));
+        }
         consider(grace_ends_ms(zone));
         consider(stall_ends_ms(zone.pressure));
         consider(rise_ends_ms(zone.pressure));

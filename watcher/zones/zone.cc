@@ -140,6 +140,23 @@ unsigned weight(const Zone& zone) {
     return zone.overrides.weight.value_or(zone.config.weight.value_or(kDefaultWeight));
 }
 
+std::int64_t silent_at_ms(const Zone& zone) {
+    Pressure pressure = zone.pressure;
+    pressure.last_ms = std::max(pressure.last_ms, zone.still_ms);
+    return stale_at_ms(pressure);
+}
+
+std::optional<std::string> silence(const Zone& zone, std::int64_t now_ms) {
+    // Who is not listened to is not silent.
+    if (!zone.managed || zone.pressure.agent == Agent::none || held_state(zone, now_ms) ||
+        now_ms < zone.flooding_until_ms || now_ms < silent_at_ms(zone)) {
+        return std::nullopt;
+    }
+    return fmt::format(
+        "its reporter ({}) has been silent for {} s; left at its size (is it still running?)",
+        name_of(zone.pressure.agent), (now_ms - zone.pressure.last_ms) / 1000);
+}
+
 std::vector<std::string> faults(const Zone& zone, std::int64_t now_ms) {
     std::vector<std::string> list;
     if (now_ms < zone.flooding_until_ms) {
@@ -169,11 +186,8 @@ std::vector<std::string> faults(const Zone& zone, std::int64_t now_ms) {
                         zone.progress.stuck_direction == Direction::growing ? "grow" : "shrink",
                         (zone.progress.stuck_until_ms - now_ms + 999) / 1000));
     }
-    if (zone.managed && zone.pressure.agent != Agent::none &&
-        now_ms >= stale_at_ms(zone.pressure)) {
-        list.push_back(fmt::format("its reporter ({}) has been silent for {} s; left at its size",
-                                   name_of(zone.pressure.agent),
-                                   (now_ms - zone.pressure.last_ms) / 1000));
+    if (const auto silent = silence(zone, now_ms)) {
+        list.push_back(*silent);
     }
     return list;
 }

@@ -90,6 +90,8 @@ struct Zone {
     std::string garbled_why;             // empty: its last report could be read
     std::int64_t flooding_until_ms = 0;  // 0: never flooded
     std::int64_t runs_since_ms = 0;      // seen to run; 0: not yet
+    std::int64_t still_ms = 0;           // last seen paused or stopped; 0: never
+    bool silence_said = false;           // in the journal
     std::int64_t busy_until_ms = 0;      // the toolstack said it is being saved or migrated
     bool waiting = false;
     OtherHands other_hands;
@@ -114,6 +116,13 @@ struct Zone {
 [[nodiscard]] std::uint64_t floor_kib(const Zone& zone);
 [[nodiscard]] std::uint64_t ceiling_kib(const Zone& zone);
 [[nodiscard]] unsigned weight(const Zone& zone);
+
+// When its silence becomes a fault. One that was paused could not speak: until it has had time to,
+// it is stale, and nobody's fault.
+[[nodiscard]] std::int64_t silent_at_ms(const Zone& zone);
+
+// Whether its reporter has fallen silent: a sentence.
+[[nodiscard]] std::optional<std::string> silence(const Zone& zone, std::int64_t now_ms);
 
 // Sentences on what is wrong with it, for status.
 [[nodiscard]] std::vector<std::string> faults(const Zone& zone, std::int64_t now_ms);
