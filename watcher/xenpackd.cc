@@ -20,6 +20,7 @@
 #endif
 
 #include "watcher/daemon_lock.h"
+#include "watcher/loop/descriptors.h"
 #include "watcher/loop/loop.h"
 #include "watcher/store/store.h"
 #include "watcher/toolstack/toolstack.h"
@@ -206,6 +207,7 @@ int main_of(int argc, char** argv) {
     if (options.check_config) {
         return EX_OK;
     }
+    raise_descriptor_limit();
     return Daemon(options, *config, journal).run();
 }
 

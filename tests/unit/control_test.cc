@@ -160,6 +160,19 @@ TEST_F(ControlTest, AReservationIsRefusedAtOnceOrLater) {
     EXPECT_EQ(ask(post("/v1/reservations", "[1]")), 400);
 }
 
+TEST_F(ControlTest, RefusesWhoComesWhenSoManyWaitAndAsksNobody) {
+    std::vector<std::unique_ptr<RawClient>> clients;
+    for (std::size_t i = 0; i < kHttpMaxWaiting; ++i) {
+        clients.push_back(std::make_unique<RawClient>(loop_, path_));
+        clients.back()->send(post("/v1/reservations", "{}"));
+        ASSERT_TRUE(run_until(loop_, [&] { return mediator_.callers.size() == i + 1; }));
+    }
+    EXPECT_EQ(ask(post("/v1/reservations", "{}")), 503);
+    EXPECT_THAT(error(), HasSubstr("try again later"));
+    EXPECT_EQ(mediator_.callers.size(), kHttpMaxWaiting);
+    EXPECT_EQ(ask(get("/v1/status")), 200) << "whoever does not wait is served";
+}
+
 TEST_F(ControlTest, TellsOfACallerThatHangsUp) {
     RawClient client(loop_, path_);
     client.send(post("/v1/reservations", "{}"));

@@ -342,6 +342,7 @@ TEST_F(LateAnswersTest, SeesTheEndOfAClientThatSentMoreThanItShould) {
 
 TEST_F(LateAnswersTest, RefusesMoreThanMayWaitAndForgetsThem) {
     serve_late();
+    const std::int64_t began_ms = Loop::now_ms();
     std::vector<std::unique_ptr<RawClient>> clients;
     for (std::size_t i = 0; i < kHttpMaxWaiting; ++i) {
         clients.push_back(waiter());
@@ -351,6 +352,8 @@ TEST_F(LateAnswersTest, RefusesMoreThanMayWaitAndForgetsThem) {
     EXPECT_TRUE(run_until(loop_, [&] { return last.status() == 503; }));
     EXPECT_THAT(gone_, ElementsAre(asked_.back()));
     EXPECT_EQ(server_->waiting(), kHttpMaxWaiting);
+    EXPECT_LT(Loop::now_ms() - began_ms, 1000 * static_cast<std::int64_t>(kHttpMaxWaiting) / 4)
+        << "it has let them in one a second, as where there are no descriptors left";
 }
 
 TEST_F(LateAnswersTest, HangsUpOnThoseThatWaitWhenItEnds) {
@@ -419,7 +422,7 @@ TEST_F(HttpServerTest, DoesNotSpinWithoutDescriptorsAndRecovers) {
 }
 
 TEST_F(HttpServerTest, SlowsDownWhenClientsHoldManyDescriptors) {
-    serve_streams();
+    serve([](const HttpRequest&) { return HttpResponse{200, "{}\n"}; }, {.many_descriptors = 256});
     std::vector<int> held;
     const int high = fcntl(0, F_DUPFD_CLOEXEC, 300);
     ASSERT_GE(high, 300);

@@ -132,6 +132,23 @@ TEST_F(DeskTest, RefusesAtOnceWhatCouldNotBeServed) {
     EXPECT_THAT(desk_->book().entries(), IsEmpty());
 }
 
+// Whoever asks, the daemon's looks stay short and its descriptors enough.
+TEST_F(DeskTest, ThereAreOnlySoManyReservations) {
+    std::vector<Reservation> many(kMostReservations, wanting(0));
+    for (std::size_t i = 0; i < many.size(); ++i) {
+        many[i].id = i + 1;
+        many[i].state = ReservationState::granted;
+    }
+    ASSERT_TRUE(store_book(path_, Book(many, many.size() + 1)));
+    restart();
+    const auto refused = desk_->ask(wanting(1), kPlenty, 1);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, EAGAIN);
+    EXPECT_THAT(refused.error().what, HasSubstr("1024 reservations"));
+    ASSERT_TRUE(desk_->release(1));
+    EXPECT_TRUE(desk_->ask(wanting(1), kPlenty, 2));
+}
+
 TEST_F(DeskTest, WhoWaitsInVainIsToldWhatWasMissing) {
     Reservation brief = wanting(100);
     brief.wait_until_ms = Loop::now_ms();

@@ -90,7 +90,7 @@ Failure refused(long status, const std::string& body) {
                 "this is more than xenpackd takes in a request, which is 64 KiB"};
     }
     return {status == 422   ? ExitStatus::bad_configuration
-            : status == 507 ? ExitStatus::not_now
+            : status == 507 || status == 503 ? ExitStatus::not_now
                             : ExitStatus::failed,
             has_sentence ? answer["error"].get<std::string>()
                          : fmt::format("xenpackd answered with HTTP status {}", status)};

@@ -30,7 +30,7 @@ Exit status:
   1   failed
   2   wrong usage
   69  xenpackd is not running
-  75  the memory for a start is not there
+  75  not now: the memory for a start is not there, or too many wait
   77  not permitted
   78  the configuration is bad
 

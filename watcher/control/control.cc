@@ -43,6 +43,8 @@ int status_for(const Error& error) {
         case EBUSY:
         case EPERM:
             return 409;
+        case EAGAIN:
+            return 503;
         case ENOMEM:
             return 507;
         case 0:
@@ -158,6 +160,12 @@ HttpResponse SocketControl::reserve(const HttpRequest& request) {
     const json asked = json::parse(request.body, nullptr, false);
     if (!asked.is_object()) {
         return refuse(400, "the body must be a JSON object with size_kib or config");
+    }
+    // Before anything is written down for it.
+    if (server_->waiting() >= kHttpMaxWaiting) {
+        return refuse(503, fmt::format("{} starts wait for memory, and no more may: try again "
+                                       "later (xenpack status lists them)",
+                                       kHttpMaxWaiting));
     }
     const auto taken = mediator_.reserve(asked, {request.id, request.client_pid});
     if (!taken) {

@@ -9,6 +9,7 @@
 #include <event2/http.h>
 #include <event2/listener.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <limits>
 #include <utility>
 
 #include "watcher/loop/loop.h"
@@ -25,8 +27,17 @@ namespace xenpack {
 namespace {
 
 constexpr std::int64_t kPauseMs = 1000;
-// Descriptors below this number are enough for the daemon; clients that reach it are slowed down.
-constexpr int kManyDescriptors = 256;
+// For the daemon's own work: logs, files that it replaces, owners of reservations.
+constexpr rlim_t kOwnDescriptors = 64;
+
+int many_descriptors() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        limit.rlim_cur = 1024;
+    }
+    const rlim_t clients = std::max(limit.rlim_cur / 2, limit.rlim_cur - kOwnDescriptors);
+    return static_cast<int>(std::min<rlim_t>(clients, std::numeric_limits<int>::max()));
+}
 
 struct HttpDeleter {
     void operator()(evhttp* http) const noexcept { evhttp_free(http); }
@@ -182,6 +193,7 @@ struct HttpServer::Impl {
     timeval idle{};
     std::unique_ptr<Loop::Timer> resume;  // runs only while accepting is paused
     int listening_fd_ = -1;
+    int many_descriptors_ = 0;
     evconnlistener* listener = nullptr;  // owned by http
     Streams streams;
     Streams waiting;
@@ -190,6 +202,8 @@ struct HttpServer::Impl {
 
 bool HttpServer::Impl::start(Loop& loop, int listening_fd, const Limits& limits) {
     listening_fd_ = listening_fd;
+    many_descriptors_ =
+        limits.many_descriptors > 0 ? limits.many_descriptors : many_descriptors();
     http.reset(evhttp_new(loop.base()));
     std::unique_ptr<evconnlistener, ListenerDeleter> unbound(
         evconnlistener_new(loop.base(), nullptr, nullptr, LEV_OPT_CLOSE_ON_EXEC, 0, listening_fd));
@@ -233,7 +247,7 @@ bufferevent* HttpServer::Impl::on_accepted(event_base*, void* self) noexcept {
     if (lowest_free >= 0) {
         close(lowest_free);
     }
-    if (lowest_free < 0 || lowest_free >= kManyDescriptors) {
+    if (lowest_free < 0 || lowest_free >= server.many_descriptors_) {
         server.pause();
     }
     return nullptr;

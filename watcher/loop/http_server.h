@@ -5,7 +5,7 @@
 //
 // Limits. A request's head has at most 16 KiB and its body 64 KiB; a client that neither sends nor
 // takes a byte for 10 s (Limits) is cut off, except while it listens or waits for an answer. When
-// clients hold many descriptors, or there are none left, accepting slows down to one client a
+// nearly all descriptors that the process may have are in use, accepting slows down to one client a
 // second; those waiting stay in the kernel's queue, and everything else in the daemon goes on.
 #pragma once
 
@@ -43,12 +43,15 @@ inline constexpr std::size_t kHttpBodyMaxBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kHttpHeadMaxBytes = std::size_t{16} << 10;
 inline constexpr std::size_t kHttpStreamBacklogBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kHttpMaxStreams = 32;   // one more is answered 503
-inline constexpr std::size_t kHttpMaxWaiting = 128;  // one more is answered 503
+inline constexpr std::size_t kHttpMaxWaiting = 256;  // one more is answered 503
 
 class HttpServer {
   public:
     struct Limits {
         std::int64_t idle_ms = 10'000;  // see above
+        // From this many in use accepting slows down; 0: all that the process may have as it is
+        // now, but for some that the daemon keeps for its own work.
+        int many_descriptors = 0;
     };
 
     // Called in the loop, once per whole request. What it throws is answered with status 500.

@@ -125,6 +125,12 @@ Expected<void> Desk::ask(Reservation asked, const StartSupply& supply, std::uint
         return fail_with(EBUSY, "memory for the domain with uuid {} is reserved already, for {}",
                          asked.uuid, whose(*other));
     }
+    if (book_.entries().size() >= kMostReservations) {
+        return fail_with(EAGAIN,
+                         "there are {} reservations, and there may be no more: release some "
+                         "(xenpack status lists them), or try again later",
+                         kMostReservations);
+    }
     if (auto objection = book_.objection(asked, supply)) {
         return fail_with(ENOMEM, "{}", *objection);
     }

@@ -24,6 +24,8 @@
 namespace xenpack {
 
 inline constexpr std::int64_t kRetryMs = 10'000;
+// Each is looked at in every look, and its owner takes a descriptor.
+inline constexpr std::size_t kMostReservations = 1024;
 
 class Desk {
   public:
@@ -48,8 +50,8 @@ class Desk {
 
     // A request; `caller` names who waits for its answer. Where the same process asks again for the
     // same domain, as after a restart of the daemon, it takes its old place. Fails with ENOMEM
-    // where it could not be served whatever zones gave, ESRCH where its owner has ended; else it is
-    // answered later, never inside this call.
+    // where it could not be served whatever zones gave, ESRCH where its owner has ended, EAGAIN
+    // where there are kMostReservations; else it is answered later, never inside this call.
     [[nodiscard]] Expected<void> ask(Reservation asked, const StartSupply& supply,
                                      std::uint64_t caller);
     // Error code ENOENT: there is none.
