@@ -14,6 +14,7 @@
 
 #include "tests/unit/http_client_fixture.h"
 #include "watcher/control/unix_socket.h"
+#include "watcher/loop/http_server.h"
 
 namespace xenpack {
 namespace {
