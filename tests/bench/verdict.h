@@ -32,8 +32,8 @@ struct Verdict {
     std::vector<Total> totals;  // by contender
     std::size_t best_peer = 0;  // the peer with most zones over all sets
     std::vector<Aim> aims;      // empty where Xenpack's own policy did not run
-    // What must not be: fewer zones than the best peer or nine tenths of the oracle's, or a kill that
-    // the oracle avoids.
+    // What must not be: fewer zones than the best peer or nine tenths of the oracle's, or a kill
+    // that the oracle avoids.
     std::vector<std::string> failures;
 };
 

@@ -68,7 +68,7 @@ reserved() { "$XENPACK" status | grep -q "^  $1 .*$2"; }
 not_reserved() { ! reserved "$1" ""; }
 
 @test "a start that has to wait does so, and Ctrl-C takes it out of the queue" {
-    config large 'memory=300'
+    config large 'memory=250'
     "$XENPACK" create "$dir/large.cfg" 3>&- &
     pid=$!
     await reserved large waiting

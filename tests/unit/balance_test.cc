@@ -222,6 +222,7 @@ TEST(Plan, AZoneDoesNotTakeBackTheCacheItWasAskedToGive) {
     zones[0].kept_cache_kib = 450 * kMib;
     zones[0].target_kib = 800 * kMib;  // as it was just told
     zones[0].leaving_kib = 100 * kMib;
+    zones[0].still_its_own_kib = zones[0].leaving_kib;
     EXPECT_EQ(granted(plan(host(150), zones, kNowMs), 0), 0U);
     zones[0].kept_cache_kib = 0;  // it misses it
     EXPECT_EQ(granted(plan(host(150), zones, kNowMs), 0), 100 * kMib);
@@ -272,6 +273,7 @@ TEST(Plan, TakesForAStartThatWaits) {
 TEST(Plan, DoesNotTakeAgainWhatIsAlreadyLeaving) {
     std::vector<ZoneView> zones{zone(256, 512), zone(500, 200), zone(900, 200)};
     zones[1].leaving_kib = 300 * kMib;
+    zones[1].still_its_own_kib = zones[1].leaving_kib;
     zones[1].may_shrink = false;
     EXPECT_TRUE(plan(host_without_reserve(72), zones, kNowMs).shrink.empty());
 }
@@ -334,6 +336,7 @@ TEST(Plan, AZoneUnderItsFloorIsRaised) {
 TEST(Plan, TakingBackAShrinkUnderWayCostsNothing) {
     std::vector<ZoneView> zones{zone(400, 480)};
     zones[0].leaving_kib = 80 * kMib;
+    zones[0].still_its_own_kib = zones[0].leaving_kib;
     const Plan p = plan(host(0), zones, kNowMs);
     EXPECT_EQ(granted(p, 0), 80 * kMib);
     EXPECT_EQ(p.waiting_kib, 0U);
@@ -342,6 +345,7 @@ TEST(Plan, TakingBackAShrinkUnderWayCostsNothing) {
 TEST(Plan, LeavesToStartsAllThatZonesWereNotGivenOfWhatIsFree) {
     std::vector<ZoneView> zones{zone(400, 480), zone(256, 320)};
     zones[0].leaving_kib = 80 * kMib;  // its own: it only stays
+    zones[0].still_its_own_kib = zones[0].leaving_kib;
     const Plan p = plan(host(272), zones, kNowMs);
     EXPECT_EQ(granted(p, 0), 80 * kMib);
     EXPECT_EQ(granted(p, 1), 64 * kMib);
@@ -352,6 +356,7 @@ TEST(Plan, LeavesToStartsAllThatZonesWereNotGivenOfWhatIsFree) {
 TEST(Plan, WhatIsTakenBackIsNoLongerOnItsWayToOthers) {
     std::vector<ZoneView> zones{zone(400, 480), zone(256, 512), zone(900, 200)};
     zones[0].leaving_kib = 80 * kMib;
+    zones[0].still_its_own_kib = zones[0].leaving_kib;
     EXPECT_GE(taken(plan(host(72), zones, kNowMs), 2), 256 * kMib);
 }
 
@@ -398,6 +403,7 @@ ZoneView random_zone(std::mt19937& random) {
     z.may_shrink = z.may_change && any(2) != 0;
     z.pending_kib = any(2) == 0 ? any(100) * kMib : 0;
     z.leaving_kib = z.pending_kib == 0 && any(2) == 0 ? any(100) * kMib : 0;
+    z.still_its_own_kib = z.leaving_kib;
     if (any(5) == 0) {
         z.pin_kib = any(1500) * kMib;
     }

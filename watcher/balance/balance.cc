@@ -102,6 +102,11 @@ ChangeWhy grow_why(const ZoneView& z) {
     return z.stalled ? ChangeWhy::pressure : ChangeWhy::demand;
 }
 
+Change grown(Ledger::Slot slot, const ZoneView& z, std::uint64_t by_kib, std::uint64_t waits_kib) {
+    const ChangeWhy why = grow_why(z);
+    return {slot, z.target_kib, z.target_kib + by_kib, why, grow_reason(z, why, waits_kib)};
+}
+
 // The zones that wish for more, and what they are given.
 struct Wishing {
     std::vector<Ledger::Slot> slots;
@@ -158,56 +163,58 @@ std::uint64_t add_comforts(const Ledger& zones, std::uint64_t surplus_kib, Plan&
     return surplus_kib - left_kib;
 }
 
+// What each of the wishing zones lacks, in the order in which it is granted; its own pages taken
+// off.
+struct Lacks {
+    std::vector<std::uint64_t> must, hard, need, ease;
+
+    Lacks(const Ledger& zones, const Wishing& wishing) {
+        for (const Ledger::Slot slot : wishing.slots) {
+            const Wish& wish = zones.wish(slot);
+            must.push_back(minus(wish.must_kib, wish.own_kib));
+            hard.push_back(minus(wish.hard_kib, wish.own_kib) - must.back());
+            need.push_back(wish.need_kib - wish.own_kib - must.back() - hard.back());
+            ease.push_back(wish.ease_kib);
+        }
+    }
+};
+
 // Grants what free memory backs, and first of all what a zone was asked to give and still holds:
 // those pages are its own, and were never counted as free.
 Spent add_grows(const HostView& host, const Ledger& zones, Plan& plan) {
     Wishing wishing(zones);
-    const std::size_t n = wishing.slots.size();
-    std::vector<std::uint64_t> must(n);
-    std::vector<std::uint64_t> hard(n);
-    std::vector<std::uint64_t> need(n);
-    std::vector<std::uint64_t> ease(n);
-    for (std::size_t i = 0; i < n; ++i) {
-        const Wish& wish = zones.wish(wishing.slots[i]);
-        must[i] = minus(wish.must_kib, wish.own_kib);
-        hard[i] = minus(wish.hard_kib, wish.own_kib) - must[i];
-        need[i] = wish.need_kib - wish.own_kib - must[i] - hard[i];
-        ease[i] = wish.ease_kib;
-    }
+    const Lacks lacks(zones, wishing);
     const std::uint64_t least_kib = std::min(host.emergency_kib, kEmergencyLeastKib);
     const std::uint64_t in_danger_kib =
         minus(host.free_kib, least_kib + host.promised_kib + zones.pending_kib());
-    const std::uint64_t granted_kib = in_danger_kib - wishing.grant(in_danger_kib, must);
-    std::uint64_t left_kib = minus(plan.spendable_kib, granted_kib);
+    const std::uint64_t granted_kib = in_danger_kib - wishing.grant(in_danger_kib, lacks.must);
     const std::vector<std::uint64_t> must_grants = wishing.grants;
-    left_kib = wishing.grant(left_kib, hard);
+    std::uint64_t left_kib = wishing.grant(minus(plan.spendable_kib, granted_kib), lacks.hard);
     const std::vector<std::uint64_t> hard_grants = wishing.grants;
-    left_kib = wishing.grant(minus(left_kib, host.start_reserve_kib), need);
+    left_kib = wishing.grant(minus(left_kib, host.start_reserve_kib), lacks.need);
     const std::vector<std::uint64_t> need_grants = wishing.grants;
     // What zones only would like comes out of what the host keeps for no one.
     const std::uint64_t kept_kib = minus(host.reserve_kib + host.wanted_by_starts_kib,
                                          host.emergency_kib + host.start_reserve_kib);
-    const std::uint64_t surplus_kib = wishing.grant(minus(left_kib, kept_kib), ease);
+    const std::uint64_t surplus_kib = wishing.grant(minus(left_kib, kept_kib), lacks.ease);
 
     Spent spent;
-    for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t i = 0; i < wishing.slots.size(); ++i) {
         const Ledger::Slot slot = wishing.slots[i];
-        const ZoneView& z = zones.view(slot);
-        const std::uint64_t own = zones.wish(slot).own_kib;
-        const std::uint64_t waits = must[i] + hard[i] + need[i] - need_grants[i];
+        const Wish& wish = zones.wish(slot);
+        const std::uint64_t waits = lacks.must[i] + lacks.hard[i] + lacks.need[i] - need_grants[i];
         if (waits > 0) {
             plan.waiting.push_back(slot);
             plan.waiting_kib += waits;
         }
-        spent.pressing_kib += must[i] + hard[i] - hard_grants[i];
+        spent.pressing_kib += lacks.must[i] + lacks.hard[i] - hard_grants[i];
         spent.danger =
-            spent.danger || own + must_grants[i] + kGrowStepMinKib <= zones.wish(slot).must_kib;
-        if (own + wishing.grants[i] > 0) {
+            spent.danger || wish.own_kib + must_grants[i] + kGrowStepMinKib <= wish.must_kib;
+        if (wish.own_kib + wishing.grants[i] > 0) {
             spent.free_kib += wishing.grants[i];
-            spent.leaving_kib += own;
-            const ChangeWhy why = grow_why(z);
-            plan.grow.push_back({slot, z.target_kib, z.target_kib + own + wishing.grants[i], why,
-                                 grow_reason(z, why, waits)});
+            spent.leaving_kib += wish.own_kib;
+            plan.grow.push_back(
+                grown(slot, zones.view(slot), wish.own_kib + wishing.grants[i], waits));
         }
     }
     spent.free_kib += add_comforts(zones, surplus_kib, plan);

@@ -14,7 +14,8 @@
 //     a start waits, the idlest give first: what is beyond their slow need, then beyond their quick
 //     need; and for starts, and what those lack who stall or are in danger, also the page cache of
 //     those who do not stall, until all feel it alike.
-//   - Where the host has room for all zones at their ceilings, all get it: no zone is worse off than
+//   - Where the host has room for all zones at their ceilings, all get it: no zone is worse off
+//   than
 //     with a fixed size. What is kept free is never more than what they could want beyond the host.
 //   - A donor is asked again only after Xen has confirmed what it was asked before.
 #pragma once
@@ -30,8 +31,8 @@
 namespace xenpack {
 
 struct HostView {
-    std::uint64_t free_kib = 0;       // free in Xen, claims and pages to be scrubbed not counted
-    std::uint64_t reserve_kib = 0;    // free memory to have at hand for growth
+    std::uint64_t free_kib = 0;     // free in Xen, claims and pages to be scrubbed not counted
+    std::uint64_t reserve_kib = 0;  // free memory to have at hand for growth
     // Free memory given only to zones in danger, or to let all have their ceilings.
     std::uint64_t emergency_kib = 0;
     // Free memory kept for starts that do not ask: given to zones only where one stalls or is in

@@ -75,7 +75,7 @@ Wish wish_of(const ZoneView& z) {
     wish.must_kib = std::min(whole_pages(minus(must_to, z.target_kib)), wish.need_kib);
     wish.hard_kib = z.stalled ? wish.need_kib : wish.must_kib;
     wish.ease_kib = comfort_kib(z, need_to);
-    wish.own_kib = std::min(wish.need_kib, whole_pages(z.leaving_kib));
+    wish.own_kib = std::min(wish.need_kib, whole_pages(z.still_its_own_kib));
     return wish;
 }
 

@@ -27,8 +27,11 @@ struct ZoneView {
     std::optional<double> stalled_share;  // for reasons only, 0..1
     bool may_change = false;              // runs, is not being built, saved, migrated; not stuck
     bool may_shrink = false;  // and its report is fresh, its grace is over, it is at its target
-    std::uint64_t pending_kib = 0;         // still to come to it: its target is above what it holds
-    std::uint64_t leaving_kib = 0;         // still to be given back by it, and it is giving
+    std::uint64_t pending_kib = 0;  // still to come to it: its target is above what it holds
+    std::uint64_t leaving_kib = 0;  // still to be given back by it, and it is giving
+    // Of that, what it holds beyond its target: it can keep so much, and nobody has less for it.
+    // Where its driver is thought to settle below its targets, it may be thought so wrongly.
+    std::uint64_t still_its_own_kib = 0;
     std::int64_t last_shrink_ms = 0;       // when it was last asked to shrink; 0: never
     std::int64_t last_grow_ms = 0;         // when it was last grown; 0: never
     std::optional<std::uint64_t> pin_kib;  // an admin's fixed target

@@ -89,9 +89,9 @@ Failure refused(long status, const std::string& body) {
         return {ExitStatus::failed,
                 "this is more than xenpackd takes in a request, which is 64 KiB"};
     }
-    return {status == 422   ? ExitStatus::bad_configuration
+    return {status == 422                    ? ExitStatus::bad_configuration
             : status == 507 || status == 503 ? ExitStatus::not_now
-                            : ExitStatus::failed,
+                                             : ExitStatus::failed,
             has_sentence ? answer["error"].get<std::string>()
                          : fmt::format("xenpackd answered with HTTP status {}", status)};
 }

@@ -13,8 +13,8 @@
 // ZONE is a domain's name or domid, percent-encoded. A member that is missing from the settings
 // stays as it is; null takes it back to what the configuration says, and a null pin ends the pin.
 // A failure is a 4xx or 5xx with {"error":"a sentence"}; the status follows Error::code: ENOENT and
-// ESRCH 404, EBUSY and EPERM 409, EAGAIN 503, ENOMEM 507, 0, EINVAL and ERANGE 400, others 500. Reload: 0,
-// which is a file refused for what it says, 422, EBUSY 409, others 500.
+// ESRCH 404, EBUSY and EPERM 409, EAGAIN 503, ENOMEM 507, 0, EINVAL and ERANGE 400, others 500.
+// Reload: 0, which is a file refused for what it says, 422, EBUSY 409, others 500.
 #pragma once
 
 #include <cstdint>

@@ -202,8 +202,7 @@ struct HttpServer::Impl {
 
 bool HttpServer::Impl::start(Loop& loop, int listening_fd, const Limits& limits) {
     listening_fd_ = listening_fd;
-    many_descriptors_ =
-        limits.many_descriptors > 0 ? limits.many_descriptors : many_descriptors();
+    many_descriptors_ = limits.many_descriptors > 0 ? limits.many_descriptors : many_descriptors();
     http.reset(evhttp_new(loop.base()));
     std::unique_ptr<evconnlistener, ListenerDeleter> unbound(
         evconnlistener_new(loop.base(), nullptr, nullptr, LEV_OPT_CLOSE_ON_EXEC, 0, listening_fd));

@@ -214,6 +214,9 @@ ZoneView view_of(const Zone& zone, std::int64_t now_ms) {
     view.pending_kib = towards == Direction::growing ? distance_kib(zone) : 0;
     view.leaving_kib =
         towards == Direction::shrinking && !zone.progress.stuck(now_ms) ? distance_kib(zone) : 0;
+    view.still_its_own_kib =
+        std::min(view.leaving_kib,
+                 zone.domain.current_kib - std::min(zone.domain.current_kib, view.target_kib));
     const ZoneState state = state_of(zone, now_ms);
     // What could not shrink may still need to grow.
     const bool only_grow =

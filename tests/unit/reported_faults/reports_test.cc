@@ -102,6 +102,7 @@ TEST(ReportedFault, WhatIsLeavingAZoneInNeedStays) {
     ZoneView zone;
     zone.target_kib = 3306 * kMib;
     zone.leaving_kib = 694 * kMib;
+    zone.still_its_own_kib = zone.leaving_kib;
     zone.floor_kib = 512 * kMib;
     zone.ceiling_kib = 4096 * kMib;
     zone.must_kib = zone.quick_need_kib = zone.slow_need_kib = 3900 * kMib;
