@@ -108,6 +108,32 @@ os._exit(0)'
     [ ! -e "/proc/$child" ]
 }
 
+@test "record removes what a killed recorder left, and what runs in it goes on" {
+    needs_cgroups
+    mkfifo "$BATS_TEST_TMPDIR/ready" "$BATS_TEST_TMPDIR/alive"
+    "$XENPACK" record -o "$BATS_TEST_TMPDIR/b.trace" -- sh -c 'echo >"$0" && exec sleep 60' \
+        "$BATS_TEST_TMPDIR/alive" 3>&- &
+    living=$!
+    read -r <"$BATS_TEST_TMPDIR/alive"
+    "$XENPACK" record -o "$trace" -- sh -c 'echo $$ >"$0" && exec sleep 60' \
+        "$BATS_TEST_TMPDIR/ready" 3>&- &
+    recorder=$!
+    read -r child <"$BATS_TEST_TMPDIR/ready"
+    kill -KILL "$recorder"
+    wait "$recorder" || :
+    [ -n "$(find /sys/fs/cgroup -name "xenpack-record-$recorder" 2>/dev/null)" ]
+    "$XENPACK" record -o "$BATS_TEST_TMPDIR/c.trace" -- true
+    [ -z "$(find /sys/fs/cgroup -name "xenpack-record-$recorder" 2>/dev/null)" ]
+    [ -n "$(find /sys/fs/cgroup -name "xenpack-record-$living" 2>/dev/null)" ]
+    [ "$(grep -c xenpack-record "/proc/$child/cgroup")" -eq 0 ]
+    kill "$child"
+    kill -INT "$living"
+    wait "$living"
+    rm "$BATS_TEST_TMPDIR/ready" "$BATS_TEST_TMPDIR/alive"
+    ls "$BATS_TEST_TMPDIR"
+    [ "$(ls "$BATS_TEST_TMPDIR")" = $'b.trace\nc.trace' ]
+}
+
 @test "record tells that the command failed, and keeps the recording" {
     needs_cgroups
     complaint record -o "$trace" -- sh -c 'exit 3'

@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <vector>
 
 #include "tests/unit/http_client_fixture.h"
 #include "watcher/control/unix_socket.h"

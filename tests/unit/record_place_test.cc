@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // Where `xenpack record` looks, what it reads there, and the file it writes; on folders of the
 // test.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -116,6 +118,46 @@ TEST_F(RecordPlace, SwitchesMemoryOnAtTheTopWhereNobodyGivesIt) {
     const std::string top = put("fs/cgroup.subtree_control", "\n");
     ASSERT_TRUE(Fresh::make(v2()));
     EXPECT_TRUE(read_file(top)->starts_with("+memory"));
+}
+
+// The number of a process that was.
+int ended_pid() {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+        ::_exit(0);
+    }
+    ::waitpid(pid, nullptr, 0);
+    return pid;
+}
+
+TEST_F(RecordPlace, RemovesWhatKilledRecordersLeftAndNothingElse) {
+    const std::string dead = std::to_string(ended_pid());
+    const std::string left = path("fs/xenpack-record-" + dead);
+    const std::vector<std::string> others{path("fs/xenpack-record-" + std::to_string(::getpid())),
+                                          path("fs/xenpack-record-" + dead + "-mine"),
+                                          path("fs/xenpack-record-"), path("fs/mine-" + dead)};
+    fs::create_directories(left);
+    for (const std::string& other : others) {
+        fs::create_directories(other);
+    }
+    clear_leftovers(path("fs"), path("fs"));
+    EXPECT_FALSE(fs::exists(left));
+    for (const std::string& other : others) {
+        EXPECT_TRUE(fs::exists(other)) << other;
+    }
+}
+
+// Its recorder may live in another PID namespace, where it has another number.
+TEST_F(RecordPlace, LeavesALockedCgroupToItsRecorder) {
+    const std::string locked = path("fs/xenpack-record-" + std::to_string(ended_pid()));
+    fs::create_directories(locked);
+    const int fd = ::open(locked.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ASSERT_EQ(::flock(fd, LOCK_EX), 0);
+    clear_leftovers(path("fs"), path("fs"));
+    EXPECT_TRUE(fs::exists(locked));
+    ::close(fd);
+    clear_leftovers(path("fs"), path("fs"));
+    EXPECT_FALSE(fs::exists(locked));
 }
 
 TEST_F(RecordPlace, ListsProcessesOfACgroupAndOfThoseBelow) {

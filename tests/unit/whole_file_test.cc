@@ -2,9 +2,11 @@
 // What watcher/files/whole_file.h promises: the old file or the new one, and nothing beside it.
 #include "watcher/files/whole_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -92,6 +94,23 @@ TEST_F(WholeFile, FullDiskLeavesNothingWhereNothingWas) {
         const FullDisk full(0);
         EXPECT_FALSE(replace_file(path_, "new", Readers::as_usual));
     }
+    EXPECT_EQ(files(), 0);
+}
+
+TEST_F(WholeFile, NothingIsLeftOfAProcessThatIsKilled) {
+    const int fd = ::open((folder_ / "").c_str(), O_TMPFILE | O_WRONLY, 0600);
+    if (fd < 0) {
+        GTEST_SKIP() << "this file system has no files without a name";
+    }
+    ::close(fd);
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+        const auto begun = NewFile::begin(path_);
+        ::kill(::getpid(), begun ? SIGKILL : SIGTERM);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+    EXPECT_EQ(WTERMSIG(status), SIGKILL);
     EXPECT_EQ(files(), 0);
 }
 

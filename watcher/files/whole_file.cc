@@ -11,12 +11,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <random>
 #include <utility>
 
 namespace xenpack {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+constexpr int kMostNames = 100;
 
 tl::unexpected<Error> failed(std::string_view what, const std::string& path) {
     const int code = errno;
@@ -74,6 +77,12 @@ Expected<NewFile> NewFile::begin(const std::string& path, Readers readers) {
     if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
         return fail_with(EEXIST, "cannot write {}: it is there, and not a regular file", path);
     }
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    const int nameless =
+        ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (nameless >= 0) {
+        return NewFile(path, "", nameless, readers);
+    }
     std::string aside = path + ".XXXXXX";
     const int fd = ::mkostemp(aside.data(), O_CLOEXEC);
     if (fd < 0) {
@@ -91,7 +100,9 @@ NewFile::NewFile(NewFile&& other) noexcept
 NewFile::~NewFile() {
     if (fd_ >= 0) {
         ::close(fd_);
-        ::unlink(aside_.c_str());
+        if (!aside_.empty()) {
+            ::unlink(aside_.c_str());
+        }
     }
 }
 
@@ -117,9 +128,31 @@ Expected<void> NewFile::write_all(std::string_view text) const {
     return {};
 }
 
+// A link cannot replace what is there: first another name.
+Expected<void> NewFile::give_name() {
+    const std::string nameless = fmt::format("/proc/self/fd/{}", fd_);
+    std::random_device random;
+    for (int tries = 0; tries < kMostNames; ++tries) {
+        const std::string name = fmt::format("{}.{:06x}", path_, random() & 0xffffff);
+        if (::linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+            aside_ = name;
+            return {};
+        }
+        if (errno != EEXIST) {
+            break;
+        }
+    }
+    return failed("write", path_);
+}
+
 Expected<void> NewFile::finish(std::string_view text) {
     if (auto written = write_all(text); !written) {
         return written;
+    }
+    if (aside_.empty()) {
+        if (auto named = give_name(); !named) {
+            return named;
+        }
     }
     if (::rename(aside_.c_str(), path_.c_str()) != 0) {
         return failed("write", path_);

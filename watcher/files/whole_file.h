@@ -24,8 +24,9 @@ enum class Readers {
 
 // A file that appears under its name only when all of it is on the disk: until then, and where that
 // fails, as on a full disk, what was under that name stays as it was, and nothing is left beside
-// it. Only of a process that is killed meanwhile PATH.?????? is left. A symbolic link is replaced,
-// not followed.
+// it, also where the process is killed. (Where the file system has no files without a name,
+// O_TMPFILE of open(2), or in the very moment of the renaming, PATH.?????? may be.) A symbolic link
+// is replaced, not followed.
 class NewFile {
   public:
     // Begins beside `path`, to say early that this is not possible. What is there and is no
@@ -45,10 +46,11 @@ class NewFile {
     NewFile(std::string path, std::string aside, int fd, Readers readers)
         : path_(std::move(path)), aside_(std::move(aside)), fd_(fd), readers_(readers) {}
     [[nodiscard]] Expected<void> write_all(std::string_view text) const;
+    [[nodiscard]] Expected<void> give_name();
 
     std::string path_;
-    std::string aside_;
-    int fd_;  // -1: moved away, or finished
+    std::string aside_;  // empty: it has no name yet
+    int fd_;             // -1: moved away, or finished
     Readers readers_;
 };
 

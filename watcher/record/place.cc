@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -139,12 +141,58 @@ void await_change(const std::string& folder) {
     }
 }
 
-Expected<void> make_folder(const std::string& folder) {
+// Moves what still runs in it, and removes it.
+void vacate(const std::string& folder, const std::string& to) {
+    for (int round = 0; round < kLeaveRounds; ++round) {
+        if (::rmdir(folder.c_str()) == 0 || errno != EBUSY) {
+            return;
+        }
+        for (const int pid : processes_below(folder)) {
+            (void)write_file(to + "/cgroup.procs", std::to_string(pid));
+        }
+        await_change(folder);
+    }
+}
+
+constexpr std::string_view kNameBegins = "xenpack-record-";
+
+// Whether that folder is of a recorder that is no more: nobody has its number, and, as numbers
+// differ between PID namespaces, nobody holds its lock.
+bool is_left(const fs::path& folder) {
+    const std::string name = folder.filename().string();
+    if (!name.starts_with(kNameBegins)) {
+        return false;
+    }
+    int pid = 0;
+    const char* const end = name.data() + name.size();
+    const auto [stop, error] = std::from_chars(name.data() + kNameBegins.size(), end, pid);
+    if (error != std::errc() || stop != end || pid <= 0 || ::kill(pid, 0) == 0 || errno != ESRCH) {
+        return false;
+    }
+    const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool unlocked = fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (fd >= 0) {
+        ::close(fd);
+    }
+    return unlocked;
+}
+
+// Returns the lock on it.
+Expected<int> make_folder(const std::string& folder) {
     if (::mkdir(folder.c_str(), 0755) != 0) {
         const int code = errno;
         return fail_with(code, "cannot make the cgroup {}: {}", folder, std::strerror(code));
     }
-    return {};
+    const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || ::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        const int code = errno;
+        if (fd >= 0) {
+            ::close(fd);
+        }
+        ::rmdir(folder.c_str());
+        return fail_with(code, "cannot lock the cgroup {}: {}", folder, std::strerror(code));
+    }
+    return fd;
 }
 
 }  // namespace
@@ -212,61 +260,79 @@ Expected<Place> existing_place(const Hierarchies& hierarchies, const std::string
     return place;
 }
 
+void clear_leftovers(const std::string& parent, const std::string& to) {
+    std::vector<std::string> left;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(parent, error)) {
+        if (is_left(entry.path())) {
+            left.push_back(entry.path().string());
+        }
+    }
+    for (const std::string& folder : left) {
+        vacate(folder, to);
+    }
+}
+
 Expected<Fresh> Fresh::make(const Hierarchies& hierarchies) {
-    const std::string name = fmt::format("/xenpack-record-{}", ::getpid());
+    const std::string name = fmt::format("/{}{}", kNameBegins, ::getpid());
+    const std::string own = joined(hierarchies.memory_mount, hierarchies.memory_path);
     Fresh fresh(hierarchies);
     if (hierarchies.version == Version::v2) {
         const auto giver = find_giver(hierarchies);
         if (!giver) {
             return tl::unexpected<Error>(giver.error());
         }
-        if (auto made = make_folder(*giver + name); !made) {
-            return tl::unexpected<Error>(made.error());
+        clear_leftovers(*giver, own);
+        const auto lock = make_folder(*giver + name);
+        if (!lock) {
+            return tl::unexpected<Error>(lock.error());
         }
+        fresh.locks_.push_back(*lock);
         fresh.place_.memory = *giver + name;
         fresh.place_.pressure = fresh.place_.memory + "/memory.pressure";
         return fresh;
     }
-    const std::string memory = joined(hierarchies.memory_mount, hierarchies.memory_path) + name;
-    if (auto made = make_folder(memory); !made) {
-        return tl::unexpected<Error>(made.error());
+    clear_leftovers(own, own);
+    const auto lock = make_folder(own + name);
+    if (!lock) {
+        return tl::unexpected<Error>(lock.error());
     }
+    fresh.locks_.push_back(*lock);
     fresh.place_.version = Version::v1;
-    fresh.place_.memory = memory;
-    if (hierarchies.v2_mount.empty()) {
-        return fresh;
-    }
-    // Without it there is a recording all the same, only without pressure.
-    const std::string v2 = joined(hierarchies.v2_mount, hierarchies.v2_path) + name;
-    if (make_folder(v2)) {
-        fresh.v2_ = v2;
-        fresh.place_.pressure = exists(v2 + "/memory.pressure") ? v2 + "/memory.pressure" : "";
+    fresh.place_.memory = own + name;
+    if (!hierarchies.v2_mount.empty()) {
+        fresh.add_pressure(joined(hierarchies.v2_mount, hierarchies.v2_path), name);
     }
     return fresh;
+}
+
+// Without it there is a recording all the same, only without pressure.
+void Fresh::add_pressure(const std::string& own, const std::string& name) {
+    clear_leftovers(own, own);
+    if (const auto lock = make_folder(own + name)) {
+        locks_.push_back(*lock);
+        v2_ = own + name;
+        place_.pressure = exists(v2_ + "/memory.pressure") ? v2_ + "/memory.pressure" : "";
+    }
 }
 
 Fresh::Fresh(Fresh&& other) noexcept
     : hierarchies_(std::move(other.hierarchies_)),
       place_(std::exchange(other.place_, Place{})),
-      v2_(std::exchange(other.v2_, std::string())) {}
+      v2_(std::exchange(other.v2_, std::string())),
+      locks_(std::exchange(other.locks_, {})) {}
 
 Fresh::~Fresh() {
     const std::array<std::pair<std::string, std::string>, 2> moves = {
         std::pair(place_.memory, joined(hierarchies_.memory_mount, hierarchies_.memory_path)),
         std::pair(v2_, joined(hierarchies_.v2_mount, hierarchies_.v2_path))};
     for (const auto& [folder, to] : moves) {
-        if (folder.empty()) {
-            continue;
+        if (!folder.empty()) {
+            vacate(folder, to);
         }
-        for (int round = 0; round < kLeaveRounds; ++round) {
-            if (::rmdir(folder.c_str()) == 0 || errno != EBUSY) {
-                break;
-            }
-            for (const int pid : processes_below(folder)) {
-                (void)write_file(to + "/cgroup.procs", std::to_string(pid));
-            }
-            await_change(folder);
-        }
+    }
+    for (const int lock : locks_) {
+        ::close(lock);
     }
 }
 

@@ -43,11 +43,13 @@ struct Place {
 [[nodiscard]] Expected<Place> existing_place(const Hierarchies& hierarchies,
                                              const std::string& path);
 
-// A cgroup of its own for one command, removed at the end.
+// A cgroup of its own for one command, removed at the end. It is named for this process and locked
+// (flock(2)) while it lives, so that others can tell it from one whose recorder was killed.
 class Fresh {
   public:
     // Made below the nearest cgroup, from this process' own up, that gives memory controllers to
-    // those below it. Needs root. Error.code is the errno.
+    // those below it. What killed recorders have left there is removed first. Needs root.
+    // Error.code is the errno.
     [[nodiscard]] static Expected<Fresh> make(const Hierarchies& hierarchies);
     Fresh(Fresh&& other) noexcept;
     Fresh& operator=(Fresh&&) = delete;
@@ -62,11 +64,17 @@ class Fresh {
 
   private:
     explicit Fresh(Hierarchies hierarchies) : hierarchies_(std::move(hierarchies)) {}
+    void add_pressure(const std::string& own, const std::string& name);
 
     Hierarchies hierarchies_;
     Place place_;
     std::string v2_;  // of pressure alone, where memory is v1's
+    std::vector<int> locks_;
 };
+
+// Removes below `parent` the cgroups of recorders that are no more, and moves what still runs in
+// them to the cgroup `to`, as their recorders would have done.
+void clear_leftovers(const std::string& parent, const std::string& to);
 
 // Processes in a cgroup and in all below it.
 [[nodiscard]] std::vector<int> processes_below(const std::string& folder);
