@@ -496,7 +496,8 @@ class Chaos {
         verdict_.require(now_ms >= zone.flooding_until_ms, "{} is not listened to", zone.name);
         verdict_.require(zone.pressure.agent != Agent::none && now_ms < stale_at_ms(zone.pressure),
                          "{} has said nothing of late", zone.name);
-        verdict_.require(now_ms >= grace_ends_ms(zone), "{} is in its grace", zone.name);
+        verdict_.require(zone.overrides.pin_kib || now_ms >= grace_ends_ms(zone),
+                         "{} is in its grace", zone.name);
         verdict_.require(!zone.progress.stuck(now_ms), "{} is stuck", zone.name);
         if (change.why != ChangeWhy::limits) {
             verdict_.require(!view.stalled, "{} stalls", zone.name);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "watcher/balance/balance.h"
+#include "watcher/balance/need.h"
 #include "watcher/zones/flood.h"
 #include "watcher/zones/follow.h"
 
@@ -92,6 +93,31 @@ TEST(StateOf, APausedZoneWakesNobody) {
     z.domain.flags = XENPACK_DOMAIN_IS_PAUSED;
     follow(z, late_ms);
     EXPECT_FALSE(next_change_ms(z, late_ms));
+}
+
+TEST(StateOf, AZoneIsPinnedOnceItIsToldSo) {
+    Zone z = healthy();
+    z.overrides.pin_kib = 200 * kMib;
+    EXPECT_EQ(state_of(z, kNowMs), ZoneState::shrinking);
+    z.overrides.pin_kib = 300 * kMib;
+    EXPECT_EQ(state_of(z, kNowMs), ZoneState::growing);
+    z.overrides.pin_kib = 256 * kMib + 100;
+    EXPECT_EQ(state_of(z, kNowMs), ZoneState::pinned);
+    z.overrides.pin_kib = 9000 * kMib;
+    z.overrides.ceiling_kib = 256 * kMib;
+    EXPECT_EQ(state_of(z, kNowMs), ZoneState::pinned) << "as far as it may be";
+}
+
+// What is not taken from a new zone by itself is taken by a person's word.
+TEST(ViewOf, APinIsFollowedAtOnce) {
+    Zone z = healthy();
+    z.pressure.first_ms = kNowMs;
+    EXPECT_FALSE(view_of(z, kNowMs + 1).may_shrink) << "it has spoken once";
+    z.overrides.pin_kib = 200 * kMib;
+    EXPECT_TRUE(view_of(z, kNowMs + 1).may_shrink);
+    EXPECT_EQ(limited_to_kib(view_of(z, kNowMs + 1), kNowMs + 1), 200 * kMib);
+    z.domain.flags = XENPACK_DOMAIN_IS_PAUSED;
+    EXPECT_FALSE(view_of(z, kNowMs + 1).may_shrink);
 }
 
 TEST(StateOf, FaultsAreNamed) {

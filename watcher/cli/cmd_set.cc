@@ -40,7 +40,8 @@ class SetCommand final : public Command {
         app.add_option("--weight", settings_.weight,
                        "Its share when memory is short, 1 to 10000; or \"default\"")
             ->type_name("N");
-        app.add_option("--pin", settings_.pin, "Keep it at this size, whatever it reports")
+        app.add_option("--pin", settings_.pin,
+                       "Keep it at this size from now on, whatever it reports")
             ->type_name("SIZE");
         app.add_flag("--auto", settings_.automatic, "End a pin: let it follow demand again");
     }

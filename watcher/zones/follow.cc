@@ -222,8 +222,9 @@ ZoneView view_of(const Zone& zone, std::int64_t now_ms) {
     const bool only_grow =
         state == ZoneState::stuck && zone.progress.stuck_direction == Direction::shrinking;
     view.may_change = (may_change(state) || only_grow) && zone.target_kib && zone.static_max_kib;
+    // A pin is a person's word, whatever the zone says or has not said yet.
     view.may_shrink = view.may_change && !only_grow && towards == Direction::none &&
-                      may_be_taken_from(zone.pressure, now_ms);
+                      (zone.overrides.pin_kib || may_be_taken_from(zone.pressure, now_ms));
     add_demand(zone, now_ms, view);
     return view;
 }

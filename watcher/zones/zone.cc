@@ -12,6 +12,9 @@ namespace {
 // SHUTDOWN_suspend of Xen's public/sched.h.
 constexpr int kShutdownSuspend = 2;
 
+// Targets are in whole MiB.
+constexpr std::uint64_t kPinnedWithinKib = 1024;
+
 bool has(const Zone& zone, std::uint32_t flag) {
     return (zone.domain.flags & flag) != 0;
 }
@@ -116,7 +119,16 @@ ZoneState state_of(const Zone& zone, std::int64_t now_ms) {
         case Direction::none:
             break;
     }
-    return zone.overrides.pin_kib ? ZoneState::pinned : ZoneState::steady;
+    if (!zone.overrides.pin_kib) {
+        return ZoneState::steady;
+    }
+    const std::uint64_t pin_kib =
+        std::clamp(*zone.overrides.pin_kib, floor_kib(zone), ceiling_kib(zone));
+    const std::uint64_t target_kib = zone.target_kib.value_or(pin_kib);
+    if (target_kib > pin_kib + kPinnedWithinKib) {
+        return ZoneState::shrinking;
+    }
+    return target_kib + kPinnedWithinKib < pin_kib ? ZoneState::growing : ZoneState::pinned;
 }
 
 std::uint64_t ceiling_kib(const Zone& zone) {

@@ -36,7 +36,7 @@ enum class ZoneState {
     growing,
     shrinking,
     waiting,  // wants memory that others must give first
-    pinned,
+    pinned,   // and told so; until then it is growing or shrinking
     paused,
     saving,    // being suspended, saved or migrated
     shutdown,  // has stopped and still holds its memory
