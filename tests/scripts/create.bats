@@ -65,6 +65,7 @@ await() {
 
 has_reported() { "$XENPACK" status --json | grep -q '"agent": "xenpack"'; }
 reserved() { "$XENPACK" status | grep -q "^  $1 .*$2"; }
+gone() { ! kill -0 "$1" || grep -q '^State:.Z' "/proc/$1/status"; }
 not_reserved() { ! reserved "$1" ""; }
 
 @test "a start that has to wait does so, and Ctrl-C takes it out of the queue" {
@@ -134,6 +135,21 @@ not_reserved() { ! reserved "$1" ""; }
     run "$XENPACK" create "$dir/sexp.cfg"
     [ "$status" -eq 1 ]
     [[ $output == *"output_format"* ]]
+}
+
+@test "an xl that hangs is ended with it, and nothing is reserved" {
+    config hung 'echo $$ >"$dir/hung.pid"; exec sleep 1000'
+    for signal in TERM KILL; do
+        mkfifo "$dir/hung.pid"
+        "$XENPACK" create "$dir/hung.cfg" 3>&- &
+        pid=$!
+        read -r xl <"$dir/hung.pid"
+        kill -$signal $pid
+        wait $pid || :
+        await gone "$xl"
+        not_reserved hung
+        rm "$dir/hung.pid"
+    done
 }
 
 @test "a dry run is xl's, and reserves nothing" {

@@ -17,11 +17,14 @@ namespace xenpack {
 
 namespace {
 
+// It reads a file, and asks Xen which one it is.
+constexpr std::int64_t kDryRunWithinMs = 60'000;
+
 // The configuration that xl would build.
 Result<std::string> dry_run(const std::vector<std::string>& xl_arguments) {
     std::vector<std::string> command{"xl", "create", "--dryrun"};
     command.insert(command.end(), xl_arguments.begin(), xl_arguments.end());
-    const auto ran = run_program(command);
+    const auto ran = run_program(command, kDryRunWithinMs);
     if (!ran) {
         return tl::unexpected<Failure>(ran.error());
     }

@@ -3,6 +3,7 @@
 // command create uses it. It decides nothing.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,12 @@ struct ProgramOutput {
     std::string err;
 };
 
-// Runs it with nothing on its standard input, found along PATH, and waits for its end.
-[[nodiscard]] Result<ProgramOutput> run_program(const std::vector<std::string>& command);
+// Runs it with nothing on its standard input, found along PATH, and waits for its end, which is
+// brought about after `within_ms`: then that is the failure. Nothing of it goes on: where SIGINT,
+// SIGTERM or SIGHUP ends this process, it and its children are killed first, and it itself where
+// this process is killed.
+[[nodiscard]] Result<ProgramOutput> run_program(const std::vector<std::string>& command,
+                                                std::int64_t within_ms);
 
 // Becomes it: same process, same standard input and output. Returns only where that failed.
 [[nodiscard]] Failure become_program(const std::vector<std::string>& command);
