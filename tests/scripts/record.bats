@@ -258,6 +258,28 @@ os._exit(0)'
     complaint simulate --host 4G "$BATS_TEST_TMPDIR/nosuch"
     [ "$status" -eq 1 ]
     [[ $output == *"nosuch: No such file"* ]]
+    complaint simulate --host 4G burst:512M
+    [ "$status" -eq 1 ]
+    [[ $output == *"burst:512M: No such file"*"nor is it a kind"*bursts*day*idle*ramp*sawtooth*training* ]]
+}
+
+@test "simulate shows on a terminal how far it is, and nowhere else" {
+    run script -qec "$XENPACK simulate --host 2G --zones 4 --for 5m bursts" /dev/null
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output =~ 4\ zones,\ [0-9]+\ % ]]
+    complaint simulate --host 2G --zones 4 --for 5m bursts
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+}
+
+@test "simulate ends at once when it is interrupted, and leaves nothing" {
+    # More than can be done in the time that is waited for it.
+    run timeout --preserve-status -s INT 1 env --default-signal=INT \
+        "$XENPACK" simulate --host 8T --zones 5000 --for 7d --svg "$BATS_TEST_TMPDIR/a.svg" bursts
+    echo "$status $output"
+    [ "$status" -eq 130 ]
+    [ -z "$(ls "$BATS_TEST_TMPDIR")" ]
 }
 
 @test "simulate refuses what makes no sense with status 2" {

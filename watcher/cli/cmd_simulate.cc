@@ -4,12 +4,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <future>
 #include <optional>
 
 #include "watcher/cli/command.h"
 #include "watcher/cli/duration.h"
+#include "watcher/cli/progress_line.h"
 #include "watcher/cli/quantity.h"
 #include "watcher/cli/simulate_view.h"
 #include "watcher/cli/terminal.h"
@@ -86,10 +88,20 @@ Result<sim::HostConfig> read_host(const Options& options) {
     return host;
 }
 
+// A word that is no kind is taken for a file.
+std::string no_kind_either() {
+    std::string names;
+    for (const simulate::Kind& kind : simulate::kinds()) {
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", kind.name);
+    }
+    return "; nor is it a kind that is generated, which are " + names;
+}
+
 Result<SharedTrace> read_trace(const std::string& path) {
     const auto text = read_file(path);
     if (!text) {
-        return fail_as(ExitStatus::failed, text.error().what);
+        return fail_as(ExitStatus::failed,
+                       text.error().what + (text.error().code == ENOENT ? no_kind_either() : ""));
     }
     auto trace = sim::parse_trace(*text, path);
     if (!trace) {
@@ -164,18 +176,24 @@ Result<Plan> make_plan(const Options& options) {
     return plan;
 }
 
-Simulated simulate_with(const Plan& plan, simulate::MakePolicy make) {
+Simulated simulate_with(const Plan& plan, simulate::MakePolicy make, ProgressLine& line) {
     const std::unique_ptr<simulate::Policy> policy = make();
     Simulated result;
     result.policy = policy->name();
+    simulate::Setup setup = plan.setup;
+    if (line.wanted()) {
+        setup.progress = [&line, name = result.policy](unsigned zones, double share) {
+            line.say(fmt::format("{}: {} zones, {:.0f} %", name, zones, share * 100));
+        };
+    }
     if (plan.most) {
-        auto best = simulate::capacity(plan.setup, make, plan.stall_budget,
+        auto best = simulate::capacity(setup, make, plan.stall_budget,
                                        {kSeeds.begin(), kSeeds.end()}, kMostZones);
         result.zones = best.zones;
         result.outcome = std::move(best.outcome);
     } else {
-        result.zones = plan.setup.zones;
-        result.outcome = simulate::run(plan.setup, *policy);
+        result.zones = setup.zones;
+        result.outcome = simulate::run(setup, *policy);
     }
     return result;
 }
@@ -190,11 +208,12 @@ SimulationView simulate_all(const Options& options, const Plan& plan) {
     view.ceiling = kMostZones;
     view.workloads.assign(plan.names.begin(),
                           plan.names.begin() + static_cast<std::ptrdiff_t>(options.traces.size()));
-    // They share nothing but the traces, which nobody changes.
-    auto compared =
-        std::async(options.compare ? std::launch::async : std::launch::deferred,
-                   [&plan] { return simulate_with(plan, &simulate::make_static_policy); });
-    view.policies.push_back(simulate_with(plan, &simulate::make_xenpack_policy));
+    ProgressLine line;
+    // They share nothing but the line, and the traces, which nobody changes.
+    auto compared = std::async(options.compare ? std::launch::async : std::launch::deferred, [&] {
+        return simulate_with(plan, &simulate::make_static_policy, line);
+    });
+    view.policies.push_back(simulate_with(plan, &simulate::make_xenpack_policy, line));
     if (options.compare) {
         view.policies.push_back(compared.get());
     }

@@ -125,6 +125,7 @@ class Run {
             if (host_.now_ms() % kSampleMs < setup_.step_ms) {
                 add_up();
                 sample();
+                tell();
                 if (hopeless && hopeless(outcome_, measured_ms_)) {
                     break;
                 }
@@ -135,6 +136,19 @@ class Run {
     }
 
   private:
+    // Each start is a while after the one before, however long that may have to wait.
+    void tell() const {
+        if (!setup_.progress) {
+            return;
+        }
+        const std::int64_t now_ms = host_.now_ms();
+        const std::int64_t to_start_ms =
+            (setup_.zones - asked_) * (kStartGapMs + kStartGapSpreadMs / 2);
+        const std::int64_t last_start_ms = to_start_ms > 0 ? now_ms + to_start_ms : last_start_ms_;
+        const auto end_ms = static_cast<double>(last_start_ms + setup_.duration_ms);
+        setup_.progress(setup_.zones, std::min(static_cast<double>(now_ms) / end_ms, 1.0));
+    }
+
     void plan_next() {
         if (asked_ >= setup_.zones) {
             return;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -26,6 +27,9 @@ struct Setup {
     std::uint64_t seed = 1;      // of the zones' phases in their traces and of their start times
     std::uint64_t swap_kib = 0;  // of each zone
     bool sample = false;         // keep `samples` for a drawing
+    // For who waits: called once in each second of a run, with how many zones are tried and the
+    // share of that run that is over, 0..1.
+    std::function<void(unsigned zones, double share)> progress;
 };
 
 struct Sample {
