@@ -130,6 +130,10 @@ Expected<void> take_domain(const json& asked, Toolstack& toolstack, Reservation&
         if (r.uuid.empty()) {
             return fail_with(EINVAL, "uuid must be as in 01234567-89ab-cdef-0123-456789abcdef");
         }
+        if (r.uuid == to_string(Uuid{})) {
+            return fail_with(EINVAL,
+                             "a uuid of zeros is dom0's: leave it out where it is not known");
+        }
     }
     return {};
 }
@@ -164,7 +168,7 @@ Expected<Reservation> parse(const json& asked, const Control::Caller& caller,
         return tl::unexpected(taken.error());
     }
     if (r.owner.empty()) {
-        r.owner = fmt::format("process {}", r.pid);
+        r.owner = r.pid == 0 ? "nobody" : fmt::format("process {}", r.pid);
     }
     return r;
 }

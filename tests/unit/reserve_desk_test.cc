@@ -356,6 +356,22 @@ TEST_F(DeskTest, ABookWithNumbersThatItNeverHasIsDamaged) {
     }
 }
 
+// To release one by its id would leave the other, or take the wrong one.
+TEST_F(DeskTest, ABookInWhichTwoHaveOneIdIsDamaged) {
+    Reservation first = wanting(1);
+    first.id = 3;
+    Reservation second = wanting(2);
+    second.id = 4;
+    ASSERT_TRUE(store_book(path_, Book({first, second}, 5)));
+    ASSERT_TRUE(load_book(path_));
+    second.id = 3;
+    ASSERT_TRUE(store_book(path_, Book({first, second}, 5)));
+    EXPECT_THAT(load_book(path_).error().what, HasSubstr("ids do not ascend"));
+    second.id = 5;
+    ASSERT_TRUE(store_book(path_, Book({first, second}, 5)));
+    EXPECT_THAT(load_book(path_).error().what, HasSubstr("next_id, 5, is in use"));
+}
+
 // Opened as a file it would hold up the daemon's start for ever.
 TEST_F(DeskTest, ABookThatIsAPipeIsDamaged) {
     ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);

@@ -201,6 +201,19 @@ TEST_F(WatcherReserveTest, ADomainThatIsThereNeedsNoReservation) {
     EXPECT_EQ(refusal({{"size_kib", kMib}, {"uuid", lazy("uuid")}}), EBUSY);
 }
 
+// It goes by its deadline; two of them are no matter, and neither is a member that is said twice.
+TEST_F(WatcherReserveTest, WhatIsNobodysEndsByItsDeadline) {
+    ASSERT_TRUE(ask(json::parse(R"({"size_kib":1,"size_kib":4,"pid":0,"deadline_ms":200})")));
+    const json first = answer().value();
+    ASSERT_TRUE(ask({{"size_kib", 4U}, {"pid", 0U}, {"deadline_ms", 200U}}));
+    const json second = answer().value();
+    EXPECT_EQ(first["owner"], "nobody");
+    EXPECT_EQ(first["pid"], nullptr);
+    EXPECT_EQ(first["size_kib"], 4);
+    EXPECT_NE(first["id"], second["id"]);
+    EXPECT_TRUE(run_until(loop_, [&] { return watcher_->status()["reservations"].empty(); }));
+}
+
 TEST_F(WatcherReserveTest, RefusesWhatIsNoRequest) {
     // As text: a reader of JSON knows no difference between 1 and +1.
     for (const char* asked : {
@@ -217,6 +230,7 @@ TEST_F(WatcherReserveTest, RefusesWhatIsNoRequest) {
              R"({"size_kib":1,"uuid":"01234567-89ab-cdef-0123-456789abcde"})",
              R"({"size_kib":1,"uuid":"01234567-89ab-cdef-0123-456789abcdeg"})",
              R"({"size_kib":1,"uuid":"0123456789-ab-cdef-0123-456789abcdef"})",
+             R"({"size_kib":1,"uuid":"00000000-0000-0000-0000-000000000000"})",
              R"({"size_kib":1,"owner":1})",
              R"({"size_kib":1,"wait_ms":-1})",
              R"({"size_kib":1,"deadline_ms":1e30})",

@@ -8,6 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
 
 #include "watcher/files/whole_file.h"
 
@@ -100,10 +101,20 @@ Expected<Book> parse(const std::string& text, const std::string& path) {
             return Book{};
         }
         std::vector<Reservation> entries;
+        std::uint64_t last_id = 0;
         for (const json& entry : whole.at("reservations")) {
-            entries.push_back(from_json(entry));
+            Reservation r = from_json(entry);
+            if (!entries.empty() && r.id <= last_id) {
+                throw Damage("ids do not ascend");
+            }
+            last_id = r.id;
+            entries.push_back(std::move(r));
         }
-        return Book(std::move(entries), whole_number(whole, "next_id", kMostIds));
+        const std::uint64_t next_id = whole_number(whole, "next_id", kMostIds);
+        if (next_id <= last_id) {
+            throw Damage(fmt::format("next_id, {}, is in use", next_id));
+        }
+        return Book(std::move(entries), next_id);
     } catch (const json::exception& error) {
         return damaged(path, error.what());
     } catch (const Damage& damage) {
