@@ -172,6 +172,9 @@ TEST(Config, RefusesNumbersWithATail) {
     EXPECT_THAT(refusal("[zone]\nweight = 12abc\n"), StartsWith("x.conf:2: weight: '12abc'"));
     EXPECT_THAT(refusal("[zone]\nheadroom = 12\n"), HasSubstr("'12' is not a percentage"));
     EXPECT_THAT(refusal("[zone]\nfloor = 512\n"), HasSubstr("'512' is not a size"));
+    EXPECT_THAT(refusal("[zone]\nfloor = 512\n"), HasSubstr("as in 512M"));
+    EXPECT_THAT(refusal("[host]\nstart-reserve = 0\n"), HasSubstr("'0' lacks its unit"));
+    EXPECT_THAT(refusal("[host]\nreserve = 5\n"), HasSubstr("as in 5M, or"));
     EXPECT_THAT(refusal("[zone]\nmanage = maybe\n"), HasSubstr("neither yes nor no"));
 }
 

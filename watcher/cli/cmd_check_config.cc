@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <filesystem>
 
 #include "watcher/cli/command.h"
 #include "watcher/cli/config_view.h"
@@ -64,7 +65,12 @@ class CheckConfigCommand final : public Command {
                                ? fmt::format("bad configuration\n{}", config.error().what)
                                : config.error().what);
         }
-        return common.json ? Result<void>{} : print(file_ + ": good\n");
+        if (common.json) {
+            return {};
+        }
+        std::error_code unknown;
+        const bool empty = std::filesystem::file_size(file_, unknown) == 0 && !unknown;
+        return print(file_ + (empty ? ": good: it is empty, and all defaults hold\n" : ": good\n"));
     }
 
   private:

@@ -45,28 +45,29 @@ Expected<void> keep(Place& place, const Expected<Value>& value) {
     return {};
 }
 
+Expected<SizeOrPercent> parse_size_or_percent(std::string_view value) {
+    if (!value.empty() && value.find_first_not_of("0123456789") == std::string_view::npos) {
+        return fail(
+            "'{0}' lacks its unit: write it as a size, as in {0}M, or as a percentage of "
+            "the host's memory, {0}%",
+            value);
+    }
+    SizeOrPercent parsed;
+    const auto kept = value.ends_with('%') ? keep(parsed.percent, parse_percent(value, 0, 100))
+                                           : keep(parsed.kib, parse_size_kib(value));
+    if (!kept) {
+        return tl::unexpected<Error>(kept.error());
+    }
+    return parsed;
+}
+
 Expected<void> set_reserve(Config& config, ZoneConfig&, std::string_view value) {
     config.reserve.reset();
-    if (value == "auto") {
-        return {};
-    }
-    SizeOrPercent reserve;
-    auto kept = value.ends_with('%') ? keep(reserve.percent, parse_percent(value, 0, 100))
-                                     : keep(reserve.kib, parse_size_kib(value));
-    if (kept) {
-        config.reserve = reserve;
-    }
-    return kept;
+    return value == "auto" ? Expected<void>{} : keep(config.reserve, parse_size_or_percent(value));
 }
 
 Expected<void> set_start_reserve(Config& config, ZoneConfig&, std::string_view value) {
-    SizeOrPercent reserve;
-    auto kept = value.ends_with('%') ? keep(reserve.percent, parse_percent(value, 0, 100))
-                                     : keep(reserve.kib, parse_size_kib(value));
-    if (kept) {
-        config.start_reserve = reserve;
-    }
-    return kept;
+    return keep(config.start_reserve, parse_size_or_percent(value));
 }
 
 Expected<void> set_emergency(Config& config, ZoneConfig&, std::string_view value) {

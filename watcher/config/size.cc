@@ -37,6 +37,9 @@ bool read_digits(std::string_view digits, std::uint64_t& value) {
 }  // namespace
 
 Expected<std::uint64_t> parse_size_kib(std::string_view text) {
+    if (!text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos) {
+        return fail("'{0}' is not a size: it lacks its unit, one of K, M, G, T, as in {0}M", text);
+    }
     const std::uint64_t unit_kib = text.empty() ? 0 : kib_in(text.back());
     if (unit_kib == 0) {
         return fail("'{}' is not a size: write a number and one of K, M, G, T, as in 512M", text);
