@@ -101,7 +101,7 @@ sim_plugin_src := $(addprefix plugin/sim/,keys.cc scenario.cc sections.cc start_
     toolstack.cc workload.cc world.cc)
 sim_src := $(filter-out $(sim_plugin_src),$(wildcard plugin/sim/*.cc))
 sim_needs_src := watcher/guest/reporting.cc watcher/guest/brake.cc watcher/pressure/report.cc \
-    watcher/config/size.cc
+    watcher/config/size.cc watcher/config/lines.cc
 rooms_src := $(filter-out $(program_mains) watcher/cli/% watcher/guest/%, \
     $(wildcard watcher/*.cc watcher/*/*.cc)) $(sim_src) watcher/guest/reporting.cc \
     watcher/guest/brake.cc \

@@ -20,7 +20,6 @@ using nlohmann::json;
 // say.
 constexpr std::int64_t kWaitMs = 60'000;
 constexpr std::int64_t kDeadlineMs = 600'000;
-constexpr std::int64_t kMostMs = 7LL * 24 * 3600 * 1000;
 constexpr std::size_t kOwnerMostBytes = 200;
 
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
@@ -145,12 +144,12 @@ Expected<Reservation> parse(const json& asked, const Control::Caller& caller,
     }
     const auto owner = text(asked, "owner");
     const auto pid = number<int>(asked, "pid", caller.pid, std::numeric_limits<int>::max());
-    const auto wait_ms = number<std::int64_t>(asked, "wait_ms", kWaitMs, kMostMs);
+    const auto wait_ms = number<std::int64_t>(asked, "wait_ms", kWaitMs, kReservationWaitMostMs);
     if (!owner || !pid || !wait_ms) {
         return tl::unexpected(!owner ? owner.error() : !pid ? pid.error() : wait_ms.error());
     }
-    const auto deadline_ms =
-        number<std::int64_t>(asked, "deadline_ms", *wait_ms + kDeadlineMs, 2 * kMostMs);
+    const auto deadline_ms = number<std::int64_t>(asked, "deadline_ms", *wait_ms + kDeadlineMs,
+                                                  2 * kReservationWaitMostMs);
     if (!deadline_ms) {
         return tl::unexpected(deadline_ms.error());
     }

@@ -126,8 +126,9 @@ Expected<void> check(Zone zone, const ZoneOverrides& overrides) {
                          "{} MiB is not between the zone's floor of {} and ceiling of {} MiB",
                          *pin / 1024, floor_kib(zone) / 1024, ceiling_kib(zone) / 1024);
     }
-    if (weight && (*weight < 1 || *weight > 10'000)) {
-        return fail_with(ERANGE, "a weight of {} is not between 1 and 10000", *weight);
+    if (weight && (*weight < kMinWeight || *weight > kMaxWeight)) {
+        return fail_with(ERANGE, "a weight of {} is not between {} and {}", *weight, kMinWeight,
+                         kMaxWeight);
     }
     return {};
 }

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "plugin/sim/host.h"
+#include "watcher/config/config.h"
 
 namespace xenpack::sim {
 
@@ -20,8 +21,6 @@ using nlohmann::json;
 
 // LIBXL_MEMKB_DEFAULT of libxl.h: not set.
 constexpr std::uint64_t kNotSet = ~std::uint64_t{0};
-// More than any domain can have, so that no sum overflows.
-constexpr std::uint64_t kMostKib = std::uint64_t{1} << 40;
 constexpr std::uint64_t kMostVcpus = 4096;
 
 tl::unexpected<Error> no_configuration(std::string_view what) {
@@ -97,9 +96,9 @@ Expected<xenpack_start_cost> start_cost(std::string_view config_json) {
     if (b_info == config.end() || !b_info->is_object()) {
         return no_configuration("it has no b_info");
     }
-    const auto max_kib = number(*b_info, "max_memkb", kMostKib);
-    const auto target_kib = number(*b_info, "target_memkb", kMostKib);
-    const auto shadow_kib = number(*b_info, "shadow_memkb", kMostKib);
+    const auto max_kib = number(*b_info, "max_memkb", kMaxSizeKib);
+    const auto target_kib = number(*b_info, "target_memkb", kMaxSizeKib);
+    const auto shadow_kib = number(*b_info, "shadow_memkb", kMaxSizeKib);
     const auto vcpus = number(*b_info, "max_vcpus", kMostVcpus);
     for (const auto* read : {&max_kib, &target_kib, &shadow_kib, &vcpus}) {
         if (!*read) {

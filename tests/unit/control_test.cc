@@ -150,6 +150,12 @@ TEST_F(ControlTest, AReservationIsAnsweredWhenTheMediatorSaysSo) {
     EXPECT_EQ(json::parse(client.body())["id"], 3);
 }
 
+TEST_F(ControlTest, SaysThatAToolstackCannotTellWhatAStartCosts) {
+    mediator_.reserve_answer = fail_with(ENOSYS, "name its size_kib instead");
+    EXPECT_EQ(ask(post("/v1/reservations", R"({"config":"{}"})")), 501);
+    EXPECT_EQ(error(), "name its size_kib instead");
+}
+
 TEST_F(ControlTest, AReservationIsRefusedAtOnceOrLater) {
     mediator_.reserve_answer = fail_with(ENOMEM, "262 MiB are missing");
     EXPECT_EQ(ask(post("/v1/reservations", R"({"size_kib":5})")), 507);

@@ -7,22 +7,16 @@
 #include <algorithm>
 
 #include "watcher/cli/duration.h"
+#include "watcher/control/control.h"
 
 namespace xenpack {
-
-namespace {
-
-// As the daemon has it.
-constexpr std::int64_t kMostMs = 7LL * 24 * 3600 * 1000;
-
-}  // namespace
 
 Result<std::int64_t> parse_wait_ms(const std::string& text) {
     const auto wait_ms = parse_duration_ms(text);
     if (!wait_ms) {
         return fail_as(ExitStatus::usage, "--wait: " + wait_ms.error().what);
     }
-    if (*wait_ms > kMostMs) {
+    if (*wait_ms > kReservationWaitMostMs) {
         return fail_as(ExitStatus::usage, fmt::format("--wait: '{}' is longer than a week", text));
     }
     return *wait_ms;

@@ -23,39 +23,14 @@
 #include <utility>
 
 #include "watcher/config/keys.h"
+#include "watcher/config/lines.h"
 
 namespace xenpack {
 
 namespace {
 
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
-constexpr std::string_view kBlank = " \t\r";
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
-std::string_view trim(std::string_view text) {
-    const std::size_t first = text.find_first_not_of(kBlank);
-    if (first == std::string_view::npos) {
-        return {};
-    }
-    return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
-
-// Cuts off a comment that follows other text: a ';' after a blank, as inih has it.
-std::string_view without_comment(std::string_view text) {
-    for (std::size_t at = 1; at < text.size(); ++at) {
-        if (text[at] == ';' && kBlank.find(text[at - 1]) != std::string_view::npos) {
-            return trim(text.substr(0, at));
-        }
-    }
-    return text;
-}
-
-bool has_control_character(std::string_view text) {
-    return std::any_of(text.begin(), text.end(), [](char c) {
-        const auto byte = static_cast<unsigned char>(c);
-        return (byte < 0x20 && c != '\t') || byte == 0x7f;
-    });
-}
 
 // Whether `text` has a '#' where a person would expect a comment, and inih does not.
 bool has_hash_comment(std::string_view text) {

@@ -47,6 +47,8 @@ int status_for(const Error& error) {
             return 503;
         case ENOMEM:
             return 507;
+        case ENOSYS:
+            return 501;
         case 0:
         case EINVAL:
         case ERANGE:

@@ -28,6 +28,9 @@ namespace xenpack {
 
 class Loop;
 
+// The longest that a reservation may wait: a week.
+inline constexpr std::int64_t kReservationWaitMostMs = 7LL * 24 * 3600 * 1000;
+
 class Control {
   public:
     // Who waits for an answer that comes later.

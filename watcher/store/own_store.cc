@@ -74,13 +74,6 @@ class OwnStore final : public Store {
         return value;
     }
 
-    Expected<std::optional<Untrusted<std::string>>> read_untrusted(
-        const std::string& path) override {
-        return read(path).map([](std::optional<std::string>&& value) {
-            return value ? std::optional(Untrusted(std::move(*value))) : std::nullopt;
-        });
-    }
-
     Expected<void> write_guarded(
         const std::string& guard_path, const std::string& guard_value,
         const std::vector<std::pair<std::string, std::string>>& writes) override {

@@ -44,8 +44,8 @@ class Store {
     // nullopt: no such node.
     [[nodiscard]] virtual Expected<std::optional<std::string>> read(const std::string& path) = 0;
     // The same for a node below what a guest may write.
-    [[nodiscard]] virtual Expected<std::optional<Untrusted<std::string>>> read_untrusted(
-        const std::string& path) = 0;
+    [[nodiscard]] Expected<std::optional<Untrusted<std::string>>> read_untrusted(
+        const std::string& path);
     // In one transaction: writes all of `writes` if `guard_path` holds exactly `guard_value`.
     // Error code ESRCH where it does not.
     [[nodiscard]] virtual Expected<void> write_guarded(

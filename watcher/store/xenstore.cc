@@ -106,13 +106,6 @@ class XenStore final : public Store {
         return read_in(XBT_NULL, path);
     }
 
-    Expected<std::optional<Untrusted<std::string>>> read_untrusted(
-        const std::string& path) override {
-        return read(path).map([](std::optional<std::string>&& value) {
-            return value ? std::optional(Untrusted(std::move(*value))) : std::nullopt;
-        });
-    }
-
     Expected<void> write_guarded(
         const std::string& guard_path, const std::string& guard_value,
         const std::vector<std::pair<std::string, std::string>>& writes) override {
@@ -276,6 +269,12 @@ Expected<std::unique_ptr<Store>> Store::connect(Loop& loop, std::function<void()
     }
     return std::make_unique<XenStore>(loop, requests.release(), watches.release(),
                                       std::move(lifeline), std::move(lost));
+}
+
+Expected<std::optional<Untrusted<std::string>>> Store::read_untrusted(const std::string& path) {
+    return read(path).map([](std::optional<std::string>&& value) {
+        return value ? std::optional(Untrusted(std::move(*value))) : std::nullopt;
+    });
 }
 
 Store::ForPlugin Store::for_plugin() {

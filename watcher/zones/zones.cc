@@ -15,14 +15,11 @@
 namespace xenpack {
 namespace {
 
-// More than any domain can have; a value above it in memory/ is not a size.
-constexpr std::uint64_t kMostKib = std::uint64_t{1} << 40;
-
 std::optional<std::uint64_t> kib_or_nothing(const Expected<std::optional<std::string>>& value) {
     if (!value || !*value) {
         return std::nullopt;
     }
-    const auto kib = parse_kib(**value, kMostKib);
+    const auto kib = parse_kib(**value, kMaxSizeKib);
     return kib ? std::optional(*kib) : std::nullopt;
 }
 
@@ -160,7 +157,9 @@ struct Zones::Watched {
         return false;
     }
 
-    [[nodiscard]] std::uint64_t most_kib() const { return zone.static_max_kib.value_or(kMostKib); }
+    [[nodiscard]] std::uint64_t most_kib() const {
+        return zone.static_max_kib.value_or(kMaxSizeKib);
+    }
 
     void on_report() {
         if (!admit()) {
