@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "watcher/kib.h"
 #include "watcher/loop/loop.h"
 #include "watcher/reserve/desk.h"
 #include "watcher/watcher.h"
@@ -21,10 +22,6 @@ using nlohmann::json;
 constexpr std::int64_t kWaitMs = 60'000;
 constexpr std::int64_t kDeadlineMs = 600'000;
 constexpr std::size_t kOwnerMostBytes = 200;
-
-std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
-    return a > b ? a - b : 0;
-}
 
 // One line of a journal, whatever it was.
 std::string one_line(std::string text) {

@@ -9,6 +9,8 @@
 #include <array>
 #include <map>
 
+#include "watcher/kib.h"
+
 namespace xenpack {
 namespace {
 
@@ -19,19 +21,6 @@ constexpr std::uint64_t kPartialGrantMinKib = 8 * kMib;
 constexpr std::int64_t kFadingEveryMs = 2'000;
 // So many donors that may not be asked just now are passed over in search of one that may.
 constexpr std::size_t kPassOverMost = 64;
-
-std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
-    return a > b ? a - b : 0;
-}
-std::uint64_t whole_mib(std::uint64_t kib) {
-    return (kib + kMib - 1) / kMib * kMib;
-}
-std::uint64_t whole_pages(std::uint64_t kib) {
-    return kib / 4 * 4;
-}
-std::uint64_t mib(std::uint64_t kib) {
-    return (kib + kMib / 2) / kMib;
-}
 
 // ---- What is granted.
 

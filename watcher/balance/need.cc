@@ -4,22 +4,14 @@
 
 #include <algorithm>
 
+#include "watcher/kib.h"
+
 namespace xenpack {
 namespace {
 
 constexpr std::uint64_t kMib = 1024;
 // A donor with little to spare gives that at once rather than in ever smaller parts.
 constexpr std::uint64_t kGiveWholeKib = 32 * kMib;
-
-std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
-    return a > b ? a - b : 0;
-}
-std::uint64_t whole_mib(std::uint64_t kib) {
-    return (kib + kMib - 1) / kMib * kMib;
-}
-std::uint64_t whole_pages(std::uint64_t kib) {
-    return kib / 4 * 4;
-}
 
 // A size that the zone may have.
 std::uint64_t within(const ZoneView& z, std::uint64_t kib) {

@@ -4,16 +4,14 @@
 
 #include <algorithm>
 
+#include "watcher/kib.h"
+
 namespace xenpack {
 namespace {
 
 std::int64_t distance_kib(const Progress& p, std::uint64_t current_kib) {
     return static_cast<std::int64_t>(current_kib) - static_cast<std::int64_t>(p.target_kib) -
            p.offset_kib;
-}
-
-std::uint64_t apart(std::uint64_t a, std::uint64_t b) {
-    return std::max(a, b) - std::min(a, b);
 }
 
 bool moved(const Progress& p, Direction towards, std::uint64_t current_kib) {

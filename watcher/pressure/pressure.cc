@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "watcher/kib.h"
+
 namespace xenpack {
 namespace {
 
@@ -42,10 +44,6 @@ constexpr std::uint64_t kRiseLeastKib = 8 * 1024;
 // A gap longer than this says nothing about how quickly use rises now; nor does a silence, as a
 // reporter tells of each rise that matters.
 constexpr std::int64_t kRiseMaxGapMs = 5'000;
-
-std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
-    return a > b ? a - b : 0;
-}
 
 std::uint64_t halved(std::uint64_t value, std::int64_t elapsed_ms, std::int64_t half_life_ms) {
     const double halves = static_cast<double>(elapsed_ms) / static_cast<double>(half_life_ms);

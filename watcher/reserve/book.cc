@@ -6,16 +6,10 @@
 
 #include <algorithm>
 
+#include "watcher/kib.h"
+
 namespace xenpack {
 namespace {
-
-std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
-    return a > b ? a - b : 0;
-}
-
-std::uint64_t mib(std::uint64_t kib) {
-    return (kib + 512) / 1024;
-}
 
 // Never less than is missing: who makes room for what a sentence asks shall have enough.
 std::uint64_t mib_above(std::uint64_t kib) {

@@ -6,14 +6,11 @@
 #include <cerrno>
 #include <utility>
 
+#include "watcher/kib.h"
 #include "watcher/reserve/book_file.h"
 
 namespace xenpack {
 namespace {
-
-std::uint64_t mib(std::uint64_t kib) {
-    return (kib + 512) / 1024;
-}
 
 std::string whose(const Reservation& r) {
     return r.pid == 0 || r.owner == fmt::format("process {}", r.pid)

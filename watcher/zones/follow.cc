@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "watcher/kib.h"
+
 namespace xenpack {
 namespace {
 
@@ -18,10 +20,6 @@ constexpr std::int64_t kDeafAgentMs = 5'000;
 constexpr std::uint64_t kUnusedMinKib = 8 * 1024;
 // The constant libxl adds to a domain's limit in Xen (LIBXL_MAXMEM_CONSTANT).
 constexpr std::uint64_t kLimitAboveTargetKib = 1024;
-
-std::uint64_t apart(std::uint64_t a, std::uint64_t b) {
-    return std::max(a, b) - std::min(a, b);
-}
 
 // A report and a domain at rest together tell what the domain holds beyond its kernel's memory.
 void measure_overhead(Zone& zone) {

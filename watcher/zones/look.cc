@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "watcher/kib.h"
 #include "watcher/zones/follow.h"
 
 namespace xenpack {
@@ -71,9 +72,9 @@ HostView host_view(const HostFacts& host, const Config& config, const Ledger& zo
     // Where somebody else has taken what was promised to starts, that has to be found again.
     const std::uint64_t spoken_for_kib =
         view.emergency_kib + view.promised_kib + zones.pending_kib();
-    const std::uint64_t missing_kib = spoken_for_kib - std::min(spoken_for_kib, view.free_kib);
     view.wanted_by_starts_kib =
-        host.starts_wait_for_kib + std::min(host.promised_to_starts_kib, missing_kib);
+        host.starts_wait_for_kib +
+        std::min(host.promised_to_starts_kib, minus(spoken_for_kib, view.free_kib));
     return view;
 }
 

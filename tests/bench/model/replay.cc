@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "watcher/kib.h"
 #include "watcher/simulate/xenpack_policy.h"
 
 namespace xenpack::bench {
@@ -20,10 +21,6 @@ constexpr std::int64_t kQuietMs = 8'000;
 constexpr std::int64_t kAroundMs = 2'000;
 // So far from its target a balloon has work for the whole time between two samples.
 constexpr std::uint64_t kFarKib = 4 * 1024;
-
-std::uint64_t apart(std::uint64_t a, std::uint64_t b) {
-    return std::max(a, b) - std::min(a, b);
-}
 
 // How far balloons moved, and the time of it, while they were on their way.
 struct Movement {
