@@ -21,6 +21,20 @@ struct EventDeleter {
 };
 using EventPtr = std::unique_ptr<event, EventDeleter>;
 
+struct ConfigDeleter {
+    void operator()(event_config* c) const noexcept { event_config_free(c); }
+};
+
+// With libevent's coarse clock a timer may be some milliseconds early, and what it was set for is
+// not due yet.
+event_base* new_base() {
+    const std::unique_ptr<event_config, ConfigDeleter> config(event_config_new());
+    if (!config || event_config_set_flag(config.get(), EVENT_BASE_FLAG_PRECISE_TIMER) != 0) {
+        return nullptr;
+    }
+    return event_base_new_with_config(config.get());
+}
+
 timeval to_timeval(std::int64_t delay_ms) {
     const std::int64_t ms = std::max<std::int64_t>(delay_ms, 0);
     return {static_cast<time_t>(ms / 1000), static_cast<suseconds_t>(ms % 1000 * 1000)};
@@ -96,7 +110,7 @@ struct Loop::Impl {
         }
     }
 
-    std::unique_ptr<event_base, BaseDeleter> base{event_base_new()};
+    std::unique_ptr<event_base, BaseDeleter> base{new_base()};
     EventPtr wake;
     std::vector<Callback> deferred;
 };
