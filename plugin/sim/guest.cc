@@ -424,6 +424,7 @@ void Guest::look_at_brake() {
                   {stats_.total_kib, stats_.free_kib, stats_.available_kib, stats_.swap_total_kib,
                    stats_.swap_free_kib},
                   whole(used_kib()),
+                  whole(used_kib()),
                   high_events_,
                   at_ceiling ? guest::Ceiling::reached : guest::Ceiling::room});
 }

@@ -18,12 +18,14 @@ std::uint64_t margin_kib(const MemorySample& memory) {
     return brake_margin_kib(memory.total_kib);
 }
 
-std::uint64_t wanted_limit_kib(const MemorySample& memory, std::uint64_t usage_kib) {
+std::uint64_t wanted_limit_kib(const Brake::Look& look) {
+    const MemorySample& memory = look.memory;
+    const std::uint64_t usage_kib = std::min(look.usage_before_kib, look.usage_after_kib);
     const std::uint64_t free_kib = std::min(memory.free_kib, memory.available_kib);
     const std::uint64_t cache_kib = memory.available_kib - free_kib;
     const std::uint64_t reach_kib = usage_kib + free_kib + cache_kib / 2;
     const std::uint64_t margin = margin_kib(memory);
-    const std::uint64_t floor_kib = std::max(usage_kib - usage_kib / 8, kMib);
+    const std::uint64_t floor_kib = std::max(look.usage_after_kib - look.usage_after_kib / 8, kMib);
     return reach_kib > margin ? std::max(reach_kib - margin, floor_kib) : floor_kib;
 }
 
@@ -118,7 +120,7 @@ bool Brake::held(const Look& look) const {
 }
 
 void Brake::set_limit(const Look& look) {
-    std::uint64_t wanted = wanted_limit_kib(look.memory, look.usage_kib);
+    std::uint64_t wanted = wanted_limit_kib(look);
     if (own_limit_kib_) {
         wanted = std::min(wanted, *own_limit_kib_);
     }

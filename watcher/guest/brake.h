@@ -77,7 +77,11 @@ class Brake {
     struct Look {
         std::uint64_t now_ms = 0;  // any monotonic clock, never backwards
         MemorySample memory;
-        std::uint64_t usage_kib = 0;    // the group's memory.current
+        // The group's memory.current, read before `memory` and after it. The reporter may have to
+        // wait for the processor in between, and the lower of the two counts no page twice: what
+        // the group took meanwhile would be in the later one and in what was free as well.
+        std::uint64_t usage_before_kib = 0;
+        std::uint64_t usage_after_kib = 0;
         std::uint64_t high_events = 0;  // `high` of its memory.events.local
         Ceiling ceiling = Ceiling::unknown;
     };

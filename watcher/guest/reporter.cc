@@ -158,13 +158,14 @@ Reporter::Woken Reporter::wait(std::uint64_t timeout_ms) {
 }
 
 Expected<std::uint64_t> Reporter::look(bool trigger_fired) {
+    const std::uint64_t usage_before_kib = brake_usage_kib();
     const auto memory = proc_.memory();
     if (!memory) {
         return tl::unexpected(memory.error());
     }
     const std::uint64_t now_ms = monotonic_ms();
     // A workload at the brake is short of memory before it is slowed so much that PSI sees it.
-    const bool brake_bit = look_at_brake(now_ms, *memory);
+    const bool brake_bit = look_at_brake(now_ms, usage_before_kib, *memory);
     Reporting::Look look{now_ms, *memory, std::nullopt, trigger_fired || brake_bit};
     const auto stalls = proc_.stalls();
     look.some_us = stalls ? std::optional(stalls->some_us) : std::nullopt;
@@ -175,7 +176,20 @@ Expected<std::uint64_t> Reporter::look(bool trigger_fired) {
     return brake_holds() ? std::min(verdict.look_again_ms, kQuickLookMs) : verdict.look_again_ms;
 }
 
-bool Reporter::look_at_brake(std::uint64_t now_ms, const MemorySample& memory) {
+std::uint64_t Reporter::brake_usage_kib() {
+    if (!brake_) {
+        return 0;
+    }
+    const auto readings = brake_->files.read();
+    if (!readings) {
+        lose_brake(readings.error());
+        return 0;
+    }
+    return readings->usage_kib;
+}
+
+bool Reporter::look_at_brake(std::uint64_t now_ms, std::uint64_t usage_before_kib,
+                             const MemorySample& memory) {
     if (!brake_) {
         return false;
     }
@@ -186,8 +200,9 @@ bool Reporter::look_at_brake(std::uint64_t now_ms, const MemorySample& memory) {
     }
     keep_ceiling_fresh(now_ms, memory);
     const BrakeState before = brake_->decision.state();
-    const BrakeState now = brake_->decision.look(
-        {now_ms, memory, readings->usage_kib, readings->high_events, store_->ceiling()});
+    const BrakeState now =
+        brake_->decision.look({now_ms, memory, usage_before_kib, readings->usage_kib,
+                               readings->high_events, store_->ceiling()});
     const auto set = brake_->files.set_limit(brake_->decision.limit_kib());
     if (!set) {
         lose_brake(set.error());

@@ -47,7 +47,10 @@ class Reporter {
     // One look. The time until the next, in ms.
     [[nodiscard]] Expected<std::uint64_t> look(bool trigger_fired);
     // Whether the brake has just begun to hold the workload.
-    [[nodiscard]] bool look_at_brake(std::uint64_t now_ms, const MemorySample& memory);
+    // 0: there is no brake (any more).
+    [[nodiscard]] std::uint64_t brake_usage_kib();
+    [[nodiscard]] bool look_at_brake(std::uint64_t now_ms, std::uint64_t usage_before_kib,
+                                     const MemorySample& memory);
     void keep_ceiling_fresh(std::uint64_t now_ms, const MemorySample& memory);
     void say_brake_state(BrakeState before, BrakeState now) const;
     void lose_brake(const Error& error);
