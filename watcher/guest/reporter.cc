@@ -69,6 +69,17 @@ Expected<BrakeFiles> open_brake(const std::string& directory) {
     return BrakeFiles::open(directory, *own_cgroup);
 }
 
+// Without it the brake holds a workload too late where the kernel keeps more to itself than it
+// says.
+std::optional<NoWatermarkBoost> no_boost_or_say() {
+    auto off = NoWatermarkBoost::begin(std::string(kProc) + "/sys/vm/watermark_boost_factor");
+    if (!off) {
+        say("brake: the kernel may hold memory back from it ({})", off.error().what);
+        return std::nullopt;
+    }
+    return std::move(*off);
+}
+
 Report make_report(const MemorySample& memory, const PagingCounts& paging,
                    const std::optional<StallTotals>& stalls) {
     Report report;
@@ -113,7 +124,7 @@ Expected<std::unique_ptr<Reporter>> Reporter::start(const Options& options) {
             return tl::unexpected(files.error());
         }
         const Brake decision(files->own_limit_kib());
-        reporter->brake_.emplace(BrakeParts{std::move(*files), decision});
+        reporter->brake_.emplace(BrakeParts{std::move(*files), no_boost_or_say(), decision});
     }
     auto store = StoreWriter::open();
     if (!store) {

@@ -17,6 +17,7 @@
 #include "watcher/guest/proc_reader.h"
 #include "watcher/guest/reporting.h"
 #include "watcher/guest/store_writer.h"
+#include "watcher/guest/watermark_boost.h"
 
 namespace xenpack::guest {
 
@@ -36,6 +37,7 @@ class Reporter {
 
     struct BrakeParts {
         BrakeFiles files;
+        std::optional<NoWatermarkBoost> no_boost;
         Brake decision;
         std::uint64_t asked_ceiling_at_ms = 0;
         std::uint64_t asked_ceiling_total_kib = 0;
@@ -46,9 +48,9 @@ class Reporter {
     [[nodiscard]] Woken wait(std::uint64_t timeout_ms);
     // One look. The time until the next, in ms.
     [[nodiscard]] Expected<std::uint64_t> look(bool trigger_fired);
-    // Whether the brake has just begun to hold the workload.
     // 0: there is no brake (any more).
     [[nodiscard]] std::uint64_t brake_usage_kib();
+    // Whether the brake has just begun to hold the workload.
     [[nodiscard]] bool look_at_brake(std::uint64_t now_ms, std::uint64_t usage_before_kib,
                                      const MemorySample& memory);
     void keep_ceiling_fresh(std::uint64_t now_ms, const MemorySample& memory);
