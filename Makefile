@@ -222,7 +222,7 @@ build/man/%: etc/man/%.scd config.mk
 	@mkdir -p $(@D)
 	$(call say,MAN,$@)$(SCDOC) <$< >$@
 
--include $(shell [[ -d build ]] && find build -name '*.d')
+-include $(shell [[ -d build ]] && find build -name '*.d' -type f)
 
 programs := build/xenpackd build/xenpack build/xenpack-guest build/xenpack-libxl.so \
     build/xenpack-sim.so
