@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "watcher/kib.h"
 #include "watcher/loop/loop.h"
 #include "watcher/watcher.h"
 
@@ -119,12 +120,13 @@ Expected<void> check(Zone zone, const ZoneOverrides& overrides) {
     }
     if (ceiling && *ceiling < floor_kib(zone)) {
         return fail_with(ERANGE, "a ceiling of {} MiB is under the zone's floor of {} MiB",
-                         *ceiling / 1024, floor_kib(zone) / 1024);
+                         *ceiling / 1024, whole_mib(floor_kib(zone)) / 1024);
     }
     if (pin && (*pin < floor_kib(zone) || *pin > ceiling_kib(zone))) {
         return fail_with(ERANGE,
-                         "{} MiB is not between the zone's floor of {} and ceiling of {} MiB",
-                         *pin / 1024, floor_kib(zone) / 1024, ceiling_kib(zone) / 1024);
+                         "a pin of {} MiB is not between the zone's floor of {} and ceiling of {} "
+                         "MiB; --auto ends a pin",
+                         *pin / 1024, whole_mib(floor_kib(zone)) / 1024, ceiling_kib(zone) / 1024);
     }
     if (weight && (*weight < kMinWeight || *weight > kMaxWeight)) {
         return fail_with(ERANGE, "a weight of {} is not between {} and {}", *weight, kMinWeight,

@@ -226,11 +226,19 @@ os._exit(0)'
 }
 
 @test "simulate says so where zones are too many" {
-    run "$XENPACK" simulate --host 1G --zones 30 --for 30s ramp:500M --json
+    run "$XENPACK" simulate --host 1G --zones 30 --for 1m ramp:500M --json
     [ "$status" -eq 0 ]
     [[ $output == *'"fits": false'* ]]
-    run "$XENPACK" simulate --host 1G --zones 30 --for 30s ramp:500M
-    [[ $output == *"30 zones are too many"* ]]
+    run "$XENPACK" simulate --host 1G --zones 30 --for 1m ramp:500M
+    echo "$output"
+    [[ $output == *"found no room to start within a minute: a zone takes up to "*" as it starts"* ]]
+    run "$XENPACK" simulate --host 2G --zones 3 --for 2m --stalls 0 bursts:800M
+    echo "$output"
+    [[ $output == *"3 zones are too many for xenpack, if at most 0 %"* ]]
+    run "$XENPACK" simulate --host 1G --for 1m bursts:4G
+    echo "$output"
+    [[ $output == *"zones that fit "*" 0"*"time lost to memory "*" -"* ]]
+    [[ $output == *"Not one zone fits: a zone takes up to "*", and the host has "*" for zones."* ]]
 }
 
 @test "simulate follows the recordings that are shipped, and each says what it is" {
@@ -245,7 +253,7 @@ os._exit(0)'
 }
 
 @test "simulate refuses stalls that are no number" {
-    run "$XENPACK" simulate --host 1G --zones 1 --for 10s --stalls nan idle
+    run "$XENPACK" simulate --host 1G --zones 1 --for 1m --stalls nan idle
     echo "$output"
     [ "$status" -eq 2 ] && [[ $output == *--stalls* ]]
 }
@@ -284,7 +292,7 @@ os._exit(0)'
 
 @test "simulate refuses what makes no sense with status 2" {
     for arguments in "idle" "--host 4G" "--host 1 idle" "--host 100M idle" "--host 4G idle:1K" \
-        "--host 4G idle --zones 0" "--host 4G idle --for 1s" "--host 4G idle --dom0 4G" \
+        "--host 4G idle --zones 0" "--host 4G idle --for 59s" "--host 4G idle --dom0 4G" \
         "--host 4G idle --stalls 101" "--host 4G idle:"; do
         # shellcheck disable=SC2086 # one string, several arguments
         complaint simulate $arguments

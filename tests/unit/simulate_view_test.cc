@@ -51,11 +51,28 @@ TEST(SimulateView, ShowsTheMostZonesAndWhatTheyLose) {
 TEST(SimulateView, SaysThatSoManyAreTooMany) {
     EXPECT_NE(render_simulation(view_of(simulated(42, 40, 0), false), {}).find("40 of 42"),
               std::string::npos);
-    for (const Simulated& bad : {simulated(42, 40, 0), simulated(42, 42, 20'000)}) {
-        EXPECT_NE(render_simulation(view_of(bad, false), {})
-                      .find("42 zones are too many for xenpack, if at most 1 % of their time"),
-                  std::string::npos);
-    }
+    EXPECT_NE(render_simulation(view_of(simulated(42, 42, 20'000), false), {})
+                  .find("42 zones are too many for xenpack, if at most 1 % of their time"),
+              std::string::npos);
+    EXPECT_NE(render_simulation(view_of(simulated(1, 1, 20'000), false), {})
+                  .find("1 zone is too many for xenpack, if"),
+              std::string::npos);
+    Simulated killed = simulated(42, 42, 0);
+    killed.outcome.oom_kills = 1;
+    EXPECT_NE(render_simulation(view_of(killed, false), {})
+                  .find("42 zones are too many for xenpack: workloads are killed"),
+              std::string::npos);
+}
+
+TEST(SimulateView, SaysWhyZonesCouldNotStart) {
+    SimulationView view = view_of(simulated(42, 40, 0), false);
+    view.room_kib = 3 * 1024 * 1024;
+    view.largest_start_kib = 512 * 1024;
+    EXPECT_NE(render_simulation(view, {}).find(
+                  "2 zones found no room to start within a minute: a zone takes up to 512M "
+                  "as it starts, and the host has 3G for zones."),
+              std::string::npos)
+        << render_simulation(view, {});
 }
 
 TEST(SimulateView, SaysThatTheSearchEndedBeforeTheHostWasFull) {
@@ -64,7 +81,12 @@ TEST(SimulateView, SaysThatTheSearchEndedBeforeTheHostWasFull) {
 }
 
 TEST(SimulateView, SaysThatNotEvenOneFits) {
-    EXPECT_NE(render_simulation(view_of(simulated(0, 0, 0), true), {}).find("Not one zone fits"),
+    SimulationView view = view_of(simulated(0, 0, 0), true);
+    EXPECT_NE(render_simulation(view, {}).find("Not one zone fits: with --zones 1"),
+              std::string::npos);
+    view.room_kib = 512 * 1024;
+    view.largest_start_kib = 1024 * 1024;
+    EXPECT_NE(render_simulation(view, {}).find("Not one zone fits: a zone takes up to 1G"),
               std::string::npos);
 }
 

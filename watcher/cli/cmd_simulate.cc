@@ -151,9 +151,10 @@ Result<Plan> make_plan(const Options& options) {
     }
     plan.setup.host = *host;
     const auto length = parse_duration_ms(options.length);
-    if (!length || *length < 10'000 || *length > 7 * 24 * 3'600'000) {
+    // In less, what is lost while caches are cold would weigh more than all else.
+    if (!length || *length < 60'000 || *length > 7 * 24 * 3'600'000) {
         return fail_as(ExitStatus::usage,
-                       length ? "--for must be from 10s to 7d" : "--for " + length.error().what);
+                       length ? "--for must be from 1m to 7d" : "--for " + length.error().what);
     }
     plan.setup.duration_ms = *length;
     if (!options.swap.empty()) {
@@ -206,6 +207,13 @@ SimulationView simulate_all(const Options& options, const Plan& plan) {
     view.stall_budget = plan.stall_budget;
     view.most = plan.most;
     view.ceiling = kMostZones;
+    view.room_kib = plan.setup.host.total_kib - plan.setup.host.xen_kib - plan.setup.host.dom0_kib;
+    const auto ours = simulate::make_xenpack_policy();
+    for (const SharedTrace& trace : plan.setup.traces) {
+        view.largest_start_kib =
+            std::max(view.largest_start_kib,
+                     sim::Host::start_cost_kib(ours->zone_config(trace->peak_kib())));
+    }
     view.workloads.assign(plan.names.begin(),
                           plan.names.begin() + static_cast<std::ptrdiff_t>(options.traces.size()));
     ProgressLine line;

@@ -45,6 +45,10 @@ Table::Cell bad_if(bool bad, std::string text) {
     return {std::move(text), bad ? Colour::red : Colour::none};
 }
 
+bool nothing_ran(const Simulated& simulated) {
+    return simulated.outcome.zone_ms == 0;
+}
+
 std::string head(const SimulationView& view) {
     std::string zones;
     for (const std::string& each : view.workloads) {
@@ -54,16 +58,28 @@ std::string head(const SimulationView& view) {
         "A host of {}, {} of it dom0's; zones in turn: {}.\n{} after the last "
         "start.{}\n\n",
         show_size(view.host_kib), show_size(view.dom0_kib), zones, show_duration(view.duration_ms),
-        view.most ? fmt::format(" All start, none is killed, and at most {:g} % of "
-                                "their time is lost to memory.",
+        view.most ? fmt::format(" So many fit that all start, none is killed, and at most {:g} % "
+                                "of their time is lost to memory.",
                                 view.stall_budget * 100)
                   : std::string());
+}
+
+std::string count_of_zones(unsigned zones) {
+    return fmt::format("{} zone{}", zones, zones == 1 ? "" : "s");
+}
+
+// Why not all could start.
+std::string no_room(const SimulationView& view) {
+    return fmt::format("a zone takes up to {} as it starts, and the host has {} for zones",
+                       show_size(view.largest_start_kib), show_size(view.room_kib));
 }
 
 std::string conclusion(const SimulationView& view) {
     const Simulated& ours = view.policies.front();
     if (view.most && ours.zones == 0) {
-        return "\nNot one zone fits: with --zones 1 it is told what happens.\n";
+        return view.largest_start_kib > view.room_kib
+                   ? fmt::format("\nNot one zone fits: {}.\n", no_room(view))
+                   : "\nNot one zone fits: with --zones 1 it is told what happens.\n";
     }
     if (view.most && ours.zones >= view.ceiling) {
         return fmt::format(
@@ -73,10 +89,18 @@ std::string conclusion(const SimulationView& view) {
     if (view.most || fits(ours, view.stall_budget)) {
         return {};
     }
-    return fmt::format(
-        "\n{} zones are too many for {}, if at most {:g} % of their time may be "
-        "lost.\n",
-        ours.zones, escaped(ours.policy), view.stall_budget * 100);
+    if (ours.outcome.zones_started < ours.zones) {
+        return fmt::format("\n{} found no room to start within a minute: {}.\n",
+                           count_of_zones(ours.zones - ours.outcome.zones_started), no_room(view));
+    }
+    if (ours.outcome.oom_kills > 0) {
+        return fmt::format("\n{} {} too many for {}: workloads are killed.\n",
+                           count_of_zones(ours.zones), ours.zones == 1 ? "is" : "are",
+                           escaped(ours.policy));
+    }
+    return fmt::format("\n{} {} too many for {}, if at most {:g} % of their time may be lost.\n",
+                       count_of_zones(ours.zones), ours.zones == 1 ? "is" : "are",
+                       escaped(ours.policy), view.stall_budget * 100);
 }
 
 }  // namespace
@@ -103,6 +127,9 @@ std::string render_simulation(const SimulationView& view, const Screen& screen) 
         });
     }
     add_line(table, view, "time lost to memory", [&view](const Simulated& each) {
+        if (nothing_ran(each)) {
+            return Table::Cell{"-"};
+        }
         const double share = each.outcome.stalled_share();
         return bad_if(share > view.stall_budget, fmt::format("{:.2f} %", share * 100));
     });
@@ -110,15 +137,19 @@ std::string render_simulation(const SimulationView& view, const Screen& screen) 
         return bad_if(each.outcome.oom_kills > 0, std::to_string(each.outcome.oom_kills));
     });
     add_line(table, view, "held by zones, on average", [](const Simulated& each) {
-        return Table::Cell{show_size(whole_kib(each.outcome.mean_held_kib))};
+        return Table::Cell{nothing_ran(each) ? "-"
+                                             : show_size(whole_kib(each.outcome.mean_held_kib))};
     });
     add_line(table, view, "needed by them not to stall", [](const Simulated& each) {
-        return Table::Cell{show_size(whole_kib(each.outcome.mean_ease_kib))};
+        return Table::Cell{nothing_ran(each) ? "-"
+                                             : show_size(whole_kib(each.outcome.mean_ease_kib))};
     });
     add_line(table, view, "from a stall to its memory, median / 99 %",
              [](const Simulated& each) { return Table::Cell{grants(each.outcome)}; });
     add_line(table, view, "target changes per zone and minute", [](const Simulated& each) {
-        return Table::Cell{fmt::format("{:.1f}", each.outcome.changes_per_zone_minute())};
+        return Table::Cell{nothing_ran(each)
+                               ? "-"
+                               : fmt::format("{:.1f}", each.outcome.changes_per_zone_minute())};
     });
     return head(view) + table.render(screen) + conclusion(view);
 }

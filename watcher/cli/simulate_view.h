@@ -23,9 +23,11 @@ struct SimulationView {
     std::uint64_t host_kib = 0;
     std::uint64_t dom0_kib = 0;
     std::int64_t duration_ms = 0;
-    double stall_budget = 0;  // share of the zones' time
-    bool most = false;        // the most zones were looked for
-    unsigned ceiling = 0;     // of that search
+    double stall_budget = 0;              // share of the zones' time
+    bool most = false;                    // the most zones were looked for
+    unsigned ceiling = 0;                 // of that search
+    std::uint64_t room_kib = 0;           // of the host's memory, for zones
+    std::uint64_t largest_start_kib = 0;  // what the zone that takes the most takes as it starts
     std::vector<std::string> workloads;
     std::vector<Simulated> policies;
 };

@@ -24,9 +24,9 @@ Expected<const xenpack_toolstack_ops*> load_table(const std::string& name) {
         const bool other_libxl = std::strstr(reason, "libxenlight") != nullptr ||
                                  std::strstr(reason, "libxenctrl") != nullptr;
         return fail_with(other_libxl ? ENOEXEC : ENOENT,
-                         "cannot load the toolstack plugin {}: {}. Install the xenpack-{} package "
-                         "built for this Xen",
-                         path, reason, name);
+                         "cannot load the toolstack plugin {}: {}. {}", path, reason,
+                         name == "libxl" ? "Install the xenpack-libxl package built for this Xen"
+                                         : "Name an object that is there, by its whole path");
     }
     const auto entry =
         reinterpret_cast<xenpack_toolstack_fn>(dlsym(object, XENPACK_TOOLSTACK_SYMBOL));
