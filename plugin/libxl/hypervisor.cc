@@ -43,7 +43,8 @@ std::uint32_t flags_of(const xc_domaininfo_t& info) noexcept {
     add_if((info.flags & XEN_DOMINF_shutdown) != 0, XENPACK_DOMAIN_IS_SHUTDOWN);
     add_if((info.flags & XEN_DOMINF_dying) != 0, XENPACK_DOMAIN_IS_DYING);
     add_if((info.flags & XEN_DOMINF_hvm_guest) != 0, XENPACK_DOMAIN_IS_HVM);
-    add_if(info.cpu_time == 0, XENPACK_DOMAIN_NEVER_RAN);
+    // Who builds a domain holds it paused. Let go it is built, though its vcpu may have to wait.
+    add_if(info.cpu_time == 0 && (info.flags & XEN_DOMINF_paused) != 0, XENPACK_DOMAIN_NEVER_RAN);
     return flags;
 }
 

@@ -45,6 +45,11 @@ static void a_domain_is_described_in_kib_and_flags(void** state) {
     assert_int_equal(domains[0].limit_kib, 101024);
     assert_int_equal(domains[0].claimed_kib, 12);
     assert_int_equal(domains[0].vcpus_online, 1);
+
+    /* Let run, it is no longer being built, though its vcpu has not had its turn. */
+    d->flags &= ~(uint32_t)XEN_DOMINF_paused;
+    assert_int_equal(refresh(*state), 1);
+    assert_int_equal(domains[0].flags, XENPACK_DOMAIN_IS_HVM);
 }
 
 static void every_domain_of_a_large_host_is_listed(void** state) {
