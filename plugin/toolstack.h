@@ -122,7 +122,7 @@ enum xenpack_domain_flags {
     XENPACK_DOMAIN_IS_PAUSED = 1u << 0,
     XENPACK_DOMAIN_IS_SHUTDOWN = 1u << 1,
     XENPACK_DOMAIN_IS_DYING = 1u << 2,
-    XENPACK_DOMAIN_NEVER_RAN = 1u << 3, /* no vcpu has run yet: being built, or created paused */
+    XENPACK_DOMAIN_NEVER_RAN = 1u << 3, /* held, and never ran: being built, or created paused */
     XENPACK_DOMAIN_IS_HVM = 1u << 4,    /* HVM or PVH: a hardware-assisted guest */
 };
 
