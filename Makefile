@@ -105,9 +105,9 @@ sim_needs_src := watcher/guest/reporting.cc watcher/guest/brake.cc watcher/press
 rooms_src := $(filter-out $(program_mains) watcher/cli/% watcher/guest/%, \
     $(wildcard watcher/*.cc watcher/*/*.cc)) $(sim_src) watcher/guest/reporting.cc \
     watcher/guest/brake.cc \
-    watcher/guest/proc_text.cc
+    watcher/guest/proc_text.cc watcher/guest/forking.cc watcher/guest/fork_text.cc
 cli_src := $(wildcard watcher/cli/*.cc)
-guest_src := $(wildcard watcher/guest/*.cc) watcher/pressure/report.cc
+guest_src := $(wildcard watcher/guest/*.cc) watcher/pressure/report.cc watcher/files/whole_file.cc
 plugin_src := $(wildcard plugin/libxl/*.cc)
 
 unit_src := $(wildcard tests/unit/*.cc tests/unit/*/*.cc) $(sim_plugin_src) \

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "watcher/guest/brake_files.h"
+#include "watcher/guest/cgroup.h"
 
 namespace xenpack::guest {
 namespace {

@@ -10,55 +10,17 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <climits>
-#include <cstdlib>
 #include <cstring>
 
+#include "watcher/guest/cgroup.h"
 #include "watcher/guest/proc_text.h"
 
 namespace xenpack::guest {
 namespace {
 
 constexpr std::uint64_t kBytesPerKib = 1024;
-
-bool is_cgroup(const std::string& directory) {
-    return ::access((directory + "/cgroup.controllers").c_str(), F_OK) == 0;
-}
-
-// "/" + the directory's path below the mount point of its cgroup v2 hierarchy.
-Expected<std::string> cgroup_path(const std::string& directory) {
-    char resolved[PATH_MAX];
-    if (::realpath(directory.c_str(), resolved) == nullptr) {
-        const int code = errno;
-        return fail_with(code, "--brake {}: {}", directory, std::strerror(code));
-    }
-    const std::string full = resolved;
-    if (!is_cgroup(full)) {
-        return fail("--brake {}: not a cgroup v2 directory", directory);
-    }
-    std::string mount = full;
-    for (;;) {
-        const std::string parent = mount.substr(0, mount.rfind('/'));
-        if (parent.empty() || !is_cgroup(parent)) {
-            break;
-        }
-        mount = parent;
-    }
-    return full == mount ? "/" : full.substr(mount.size());
-}
-
-// The path in the "0::/path" line, which is the one of cgroup v2.
-std::string_view own_v2_path(std::string_view own_cgroup) {
-    constexpr std::string_view kMark = "0::";
-    while (!own_cgroup.empty() && !own_cgroup.starts_with(kMark)) {
-        own_cgroup.remove_prefix(std::min(own_cgroup.find('\n'), own_cgroup.size() - 1) + 1);
-    }
-    own_cgroup.remove_prefix(std::min(kMark.size(), own_cgroup.size()));
-    return own_cgroup.substr(0, own_cgroup.find('\n'));
-}
 
 // Where the limit before the brake is kept while the brake is on: at the cgroup itself, so that it
 // lives as long as the limit does, whoever is killed. (cgroup v2 has extended attributes.)
@@ -88,10 +50,6 @@ constexpr char kOwnLimitAttribute[] = "trusted.xenpack.memory.high";
 
 }  // namespace
 
-bool is_within(std::string_view own, std::string_view group) {
-    return group == "/" || own == group || (own.starts_with(group) && own[group.size()] == '/');
-}
-
 BrakeFiles::BrakeFiles(std::string directory, TextFile high, TextFile current, TextFile events)
     : directory_(std::move(directory)),
       high_(std::move(high)),
@@ -116,15 +74,9 @@ BrakeFiles::~BrakeFiles() {
 }
 
 Expected<BrakeFiles> BrakeFiles::open(const std::string& directory, std::string_view own_cgroup) {
-    const auto group = cgroup_path(directory);
-    if (!group) {
-        return tl::unexpected(group.error());
-    }
-    if (is_within(own_v2_path(own_cgroup), *group)) {
-        return fail(
-            "--brake {}: the reporter itself is in this cgroup and would be slowed with it; name "
-            "one that holds the workload only",
-            directory);
+    const auto fit = check_workload("--brake", directory, own_cgroup);
+    if (!fit) {
+        return tl::unexpected(fit.error());
     }
     // Without O_NONBLOCK, kernels that know it reclaim in the writer when the limit is below the
     // usage.

@@ -19,10 +19,6 @@
 
 namespace xenpack::guest {
 
-// Whether a process of cgroup `own` is limited by what is set on cgroup `group`; both as in
-// /proc/PID/cgroup, "/" being the root.
-[[nodiscard]] bool is_within(std::string_view own, std::string_view group);
-
 class BrakeFiles {
   public:
     // directory: a cgroup v2 directory with the memory controller, not the root, and neither the

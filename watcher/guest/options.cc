@@ -57,12 +57,13 @@ Expected<void> take_heartbeat(Arguments& arguments, Options& options) {
     return {};
 }
 
-Expected<void> take_brake(Arguments& arguments, Options& options) {
+Expected<void> take_cgroup(Arguments& arguments, std::string& cgroup) {
+    const std::string_view name = arguments.name();
     const auto directory = arguments.take_value();
     if (!directory || !directory->starts_with('/')) {
-        return fail("--brake needs the path of a cgroup, as in /sys/fs/cgroup/workload");
+        return fail("{} needs the path of a cgroup, as in /sys/fs/cgroup/workload", name);
     }
-    options.brake = *directory;
+    cgroup = *directory;
     return {};
 }
 
@@ -89,7 +90,9 @@ Expected<Options> parse_options(std::span<const char* const> arguments) {
         if (walk.name() == "--heartbeat") {
             taken = take_heartbeat(walk, options);
         } else if (walk.name() == "--brake") {
-            taken = take_brake(walk, options);
+            taken = take_cgroup(walk, options.brake);
+        } else if (walk.name() == "--workload") {
+            taken = take_cgroup(walk, options.workload);
         } else if (const auto action = action_of(walk.name()); action && !walk.has_value()) {
             options.action = *action;
         } else {
@@ -103,11 +106,13 @@ Expected<Options> parse_options(std::span<const char* const> arguments) {
 }
 
 std::string_view help_text() {
-    return "usage: xenpack-guest [--heartbeat SECONDS] [--brake CGROUP]\n"
+    return "usage: xenpack-guest [--heartbeat SECONDS] [--brake CGROUP] [--workload CGROUP]\n"
            "       xenpack-guest --once\n"
            "\n"
            "Reports this zone's memory to the host it runs on, when it matters and not otherwise:\n"
-           "one line in the zone's xenstore directory, data/xenpack/report.\n"
+           "one line in the zone's xenstore directory, data/xenpack/report. Makes the zone quiet "
+           "when a\n"
+           "template is made of it, and makes a fork of a template a machine of its own.\n"
            "\n"
            "  --heartbeat SECONDS  report at least this often; 1 to 600, else 30\n"
            "  --brake CGROUP       keep memory.high of this cgroup v2 directory a little under "
@@ -116,6 +121,9 @@ std::string_view help_text() {
            "                       host can give is slowed, not killed. Lifted when the zone is "
            "at\n"
            "                       its ceiling, or when no memory came for 10 seconds\n"
+           "  --workload CGROUP    freeze this cgroup v2 directory while the zone is quiet, until "
+           "a\n"
+           "                       fork has its identity; else the --brake group, if there is one\n"
            "  --once               print one report and end; needs no Xen\n"
            "  --help, --version\n"
            "\n"

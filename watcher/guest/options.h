@@ -18,6 +18,7 @@ struct Options {
     Action action = Action::run;
     std::uint64_t heartbeat_s = 30;  // kHeartbeatMinS to kHeartbeatMaxS
     std::string brake;               // a cgroup v2 directory; empty: no brake
+    std::string workload;  // what is frozen for forks; empty: the brake's, if there is one
 };
 
 // arguments: without the program's name. The last of several equal options holds.

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "watcher/guest/cgroup.h"
 #include "watcher/guest/psi_trigger.h"
 #include "watcher/guest/say.h"
 #include "watcher/guest/text_file.h"
@@ -56,17 +57,37 @@ Fd open_trigger_or_say() {
     return std::move(*trigger);
 }
 
-Expected<BrakeFiles> open_brake(const std::string& directory) {
+Expected<std::string> own_cgroup_of(const char* option) {
     std::array<char, 4096> buffer{};
     const auto file = TextFile::open(std::string(kProc) + "/self/cgroup", O_RDONLY);
     if (!file) {
-        return tl::unexpected(file.error().during("--brake"));
+        return tl::unexpected(file.error().during(option));
     }
-    const auto own_cgroup = file->read(buffer);
-    if (!own_cgroup) {
-        return tl::unexpected(own_cgroup.error().during("--brake"));
+    const auto text = file->read(buffer);
+    return text ? Expected<std::string>(std::string(*text))
+                : tl::unexpected(text.error().during(option));
+}
+
+Expected<BrakeFiles> open_brake(const std::string& directory) {
+    const auto own_cgroup = own_cgroup_of("--brake");
+    return own_cgroup ? BrakeFiles::open(directory, *own_cgroup)
+                      : tl::unexpected(own_cgroup.error());
+}
+
+// The brake's group, which has been looked at already, unless another is named.
+Expected<ForkSetup> fork_setup(const Options& options) {
+    ForkSetup setup;
+    setup.workload = options.brake;
+    if (!options.workload.empty()) {
+        const auto own_cgroup = own_cgroup_of("--workload");
+        const auto fit = own_cgroup ? check_workload("--workload", options.workload, *own_cgroup)
+                                    : tl::unexpected(own_cgroup.error());
+        if (!fit) {
+            return tl::unexpected(fit.error());
+        }
+        setup.workload = options.workload;
     }
-    return BrakeFiles::open(directory, *own_cgroup);
+    return setup;
 }
 
 // Without it the brake holds a workload too late where the kernel keeps more to itself than it
@@ -126,11 +147,20 @@ Expected<std::unique_ptr<Reporter>> Reporter::start(const Options& options) {
         const Brake decision(files->own_limit_kib());
         reporter->brake_.emplace(BrakeParts{std::move(*files), no_boost_or_say(), decision});
     }
+    auto setup = fork_setup(options);
+    if (!setup) {
+        return tl::unexpected(setup.error());
+    }
     auto store = StoreWriter::open();
     if (!store) {
         return tl::unexpected(store.error());
     }
     reporter->store_ = std::move(*store);
+    auto forks = ForkAgent::start(std::move(*setup));
+    if (!forks) {
+        return tl::unexpected(forks.error());
+    }
+    reporter->forks_ = std::move(*forks);
     return reporter;
 }
 
@@ -144,6 +174,7 @@ Expected<void> Reporter::run() {
         const Woken woken = wait(*timeout_ms);
         if (woken.by_signal) {
             brake_.reset();
+            forks_->close(kCloseMs);
             store_->close(kCloseMs);
             return {};
         }

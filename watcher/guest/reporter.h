@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // Reporter: the loop of xenpack-guest. It waits for the kernel's pressure trigger, the brake's
 // events, a signal, or the time to look again; samples; asks Reporting and Brake; acts. Owned by
-// main. One thread; what may block on xenstore is in StoreWriter's.
+// main. One thread; what may block on xenstore is in StoreWriter's,
+// and all that has to do with forks is in ForkAgent's.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "watcher/guest/brake.h"
 #include "watcher/guest/brake_files.h"
 #include "watcher/guest/fd.h"
+#include "watcher/guest/fork_agent.h"
 #include "watcher/guest/options.h"
 #include "watcher/guest/proc_reader.h"
 #include "watcher/guest/reporting.h"
@@ -66,6 +68,7 @@ class Reporter {
     Reporting reporting_;
     std::optional<BrakeParts> brake_;
     std::unique_ptr<StoreWriter> store_;
+    std::unique_ptr<ForkAgent> forks_;
     std::uint64_t sequence_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // StoreWriter: the reporter's side of xenstore. The only file of the reporter that knows
-// xenstore.h.
+// xenstore.h; StoreLink speaks to xenstore without it.
 //
 // It has a thread of its own, because a xenstore daemon may take as long as it likes to answer, or
 // never answer, and the brake must go on meanwhile. Only the newest report counts: one that was not

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The texts of forking as values: what dom0 writes for a fork and for a template to be, what is
+// answered, and what xenpack-guest keeps over its own end. Pure; ForkSteps reads and writes them.
+//
+// In the zone's xenstore directory, written by dom0 alone:
+//   xenpack/quiesce            TOKEN: be quiet, this zone is about to be suspended
+//   xenpack/fork/generation    a uuid that no other domain has
+//   xenpack/fork/{name,seed,address}
+// Answers:
+//   data/xenpack/quiesced      "TOKEN ok" or "TOKEN failed SENTENCE"
+//   data/xenpack/fork          "GENERATION ready" or "GENERATION failed SENTENCE"
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace xenpack::guest {
+
+inline constexpr char kQuiescePath[] = "xenpack/quiesce";
+inline constexpr char kGenerationPath[] = "xenpack/fork/generation";
+inline constexpr char kNamePath[] = "xenpack/fork/name";
+inline constexpr char kSeedPath[] = "xenpack/fork/seed";
+inline constexpr char kAddressPath[] = "xenpack/fork/address";
+inline constexpr char kQuiescedPath[] = "data/xenpack/quiesced";
+inline constexpr char kForkPath[] = "data/xenpack/fork";
+
+inline constexpr std::size_t kSeedBytes = 32;
+inline constexpr std::size_t kSentenceMaxBytes = 240;
+inline constexpr std::size_t kAddressMaxBytes = 255;
+// Linux: __NEW_UTS_LEN.
+inline constexpr std::size_t kHostnameMaxBytes = 64;
+
+enum class Outcome {
+    pending,  // begun, and not ended yet: to be done again where it was broken off
+    done,
+    failed,
+};
+
+// What must be known after a crash of xenpack-guest, and in a fork, whose memory it came with.
+struct ForkKept {
+    // Quiesced for this token; empty: not quiesced, and nothing is frozen by us.
+    std::string token;
+    Outcome quiesce = Outcome::pending;
+    std::string quiesce_why;  // a sentence, if it failed
+    std::string quiesced_in;  // the generation that this domain had then; empty: none
+
+    // The generation whose identity was given; empty: none yet.
+    std::string generation;
+    Outcome identity = Outcome::pending;
+    std::string identity_why;
+
+    friend bool operator==(const ForkKept&, const ForkKept&) = default;
+};
+
+// 1 to 64 letters, digits, '.', '_' and '-'. Also what a fork's name must be to be a host's name.
+[[nodiscard]] bool is_word(std::string_view text);
+
+// A uuid in its usual form, with small letters.
+[[nodiscard]] bool is_generation(std::string_view text);
+
+// Printable ASCII, at most kAddressMaxBytes, may be empty. It is for hooks to understand.
+[[nodiscard]] bool is_address(std::string_view text);
+
+// What /etc/machine-id holds for this generation: its 32 digits and a newline.
+[[nodiscard]] std::string machine_id_of(std::string_view generation);
+
+// Exactly 64 hexadecimal digits. The bytes go to `seed`, which is zero if this is false.
+[[nodiscard]] bool parse_seed(std::string_view text, std::array<std::uint8_t, kSeedBytes>& seed);
+
+// One line of printable ASCII, not empty and not too long, whatever it was.
+[[nodiscard]] std::string as_sentence(std::string_view text);
+
+[[nodiscard]] std::string format_kept(const ForkKept& kept);
+// None for anything that format_kept would not have written.
+[[nodiscard]] std::optional<ForkKept> parse_kept(std::string_view text);
+
+}  // namespace xenpack::guest
