@@ -232,6 +232,8 @@ all: $(programs) $(manuals)
 
 # MODE:SOURCE:DESTINATION. Mode `conf` is a file that belongs to the administrator once it is there.
 man_destination = $(mandir)/man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))
+# Hooks of a guest: for its administrator to copy to /etc/xenpack.
+guest_examples := $(datarootdir)/doc/xenpack-guest/examples
 installed := \
     0755:build/xenpackd:$(sbindir)/xenpackd \
     0755:build/xenpack:$(bindir)/xenpack \
@@ -239,6 +241,7 @@ installed := \
     0644:build/xenpack-libxl.so:$(libdir)/xenpack/xenpack-libxl.so \
     0644:build/xenpack-sim.so:$(libdir)/xenpack/xenpack-sim.so \
     $(foreach f,$(wildcard etc/xenpack.conf),conf:$(f):$(sysconfdir)/xenpack/$(notdir $(f))) \
+    $(foreach f,$(wildcard hotplug/guest/*/*),0755:$(f):$(guest_examples)/$(f:hotplug/guest/%=%)) \
     $(foreach f,$(wildcard etc/completion/*),0644:$(f):$(completionsdir)/$(notdir $(f))) \
     $(foreach f,$(manuals),0644:$(f):$(call man_destination,$(f)))
 ifneq ($(systemdsystemunitdir),no)

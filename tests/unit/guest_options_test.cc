@@ -59,6 +59,14 @@ TEST(GuestOptions, BrakeNeedsAnAbsolutePath) {
     EXPECT_NE(refusal({"--brake", "workload"}), "accepted");
 }
 
+TEST(GuestOptions, WorkloadNeedsAnAbsolutePath) {
+    EXPECT_EQ(parse({"--workload=/sys/fs/cgroup/w"})->workload, "/sys/fs/cgroup/w");
+    EXPECT_TRUE(parse({"--brake=/sys/fs/cgroup/w"})->workload.empty());
+    EXPECT_EQ(refusal({"--workload"}),
+              "--workload needs the path of a cgroup, as in /sys/fs/cgroup/workload");
+    EXPECT_NE(refusal({"--workload", "w"}), "accepted");
+}
+
 TEST(GuestOptions, RefusesWhatItDoesNotKnow) {
     EXPECT_EQ(refusal({"--fast"}), "unknown option --fast; --help lists them");
     EXPECT_EQ(refusal({"once"}), "unknown option once; --help lists them");
@@ -67,7 +75,8 @@ TEST(GuestOptions, RefusesWhatItDoesNotKnow) {
 }
 
 TEST(GuestOptions, HelpNamesEveryOption) {
-    for (const char* name : {"--heartbeat", "--brake", "--once", "--help", "--version"}) {
+    for (const char* name :
+         {"--heartbeat", "--brake", "--workload", "--once", "--help", "--version"}) {
         EXPECT_NE(help_text().find(name), std::string_view::npos) << name;
     }
 }

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "watcher/files/whole_file.h"
@@ -22,28 +23,6 @@ constexpr char kRunDirectory[] = "/run/xenpack";
 
 // More than any sequence of events needs at once; a bound on a mistake of ours.
 constexpr int kStepsAtOnce = 8;
-
-struct WipedText {
-    std::optional<std::string> text;
-
-    WipedText() = default;
-    WipedText(const WipedText&) = delete;
-    WipedText& operator=(const WipedText&) = delete;
-    ~WipedText() {
-        if (text) {
-            wipe(*text);
-        }
-    }
-};
-
-// The value of a node that must be there.
-Expected<std::string> needed(Nodes& nodes, const std::string& path) {
-    auto value = nodes.read(path);
-    if (!value) {
-        return tl::unexpected(value.error());
-    }
-    return *value ? Expected<std::string>(std::move(**value)) : fail("{} is missing", path);
-}
 
 }  // namespace
 
@@ -207,12 +186,46 @@ Expected<void> ForkSteps::thaw_workload() {
     return {};
 }
 
+// What dom0 says about this fork, as it stands there. The seed is wiped when it goes.
+struct ForkSteps::Given {
+    std::optional<std::string> seed_hex;
+    std::optional<std::string> name;
+    std::optional<std::string> address;
+
+    Given() = default;
+    Given(const Given&) = delete;
+    Given& operator=(const Given&) = delete;
+    ~Given() {
+        if (seed_hex) {
+            wipe(*seed_hex);
+        }
+    }
+
+    [[nodiscard]] Expected<void> read(Nodes& nodes) {
+        using Node = std::pair<const char*, std::optional<std::string>*>;
+        for (const auto& [path, to] :
+             {Node{kNamePath, &name}, Node{kAddressPath, &address}, Node{kSeedPath, &seed_hex}}) {
+            auto value = nodes.read(path);
+            if (!value) {
+                return tl::unexpected(value.error());
+            }
+            *to = std::move(*value);
+        }
+        return {};
+    }
+};
+
 Expected<void> ForkSteps::give_identity(const std::string& generation, Nodes& nodes) {
     fork_written_.reset();
     kept_.generation = generation;
     kept_.identity = Outcome::pending;
     kept_.identity_why.clear();
-    const auto is_itself = become(generation, nodes);
+    Given given;
+    auto is_itself = given.read(nodes);
+    if (!is_itself) {
+        return is_itself;  // pending: tried again
+    }
+    is_itself = become(generation, given);
     if (is_itself) {
         kept_.identity = Outcome::done;
         say("forks: this is {} now", generation);
@@ -230,56 +243,36 @@ Expected<void> ForkSteps::give_identity(const std::string& generation, Nodes& no
     return {};
 }
 
-Expected<void> ForkSteps::become(const std::string& generation, Nodes& nodes) const {
-    // First, and before any hook: those draw random numbers.
-    auto done = take_seed(generation, nodes);
-    if (!done) {
-        return done;
-    }
-    const auto name = needed(nodes, kNamePath);
-    if (!name) {
-        return tl::unexpected(name.error());
-    }
-    if (!is_word(*name)) {
-        return fail("{} cannot be a host's name: up to {} letters, digits, '.', '_' and '-'",
+Expected<void> ForkSteps::become(const std::string& generation, const Given& given) const {
+    const std::string name = given.name.value_or("");
+    const std::string address = given.address.value_or("");
+    if (!is_word(name)) {
+        return fail("{} cannot be a host's name: 1 to {} letters, digits, '.', '_' and '-'",
                     kNamePath, kHostnameMaxBytes);
     }
-    const auto address = nodes.read(kAddressPath);
-    if (!address) {
-        return tl::unexpected(address.error());
-    }
-    const std::string address_text = address->value_or("");
-    if (!is_address(address_text)) {
+    if (!is_address(address)) {
         return fail("{} is not one line of up to {} printable characters", kAddressPath,
                     kAddressMaxBytes);
     }
-    done = set_hostname(setup_.root, *name);
+    Seed seed;
+    if (!given.seed_hex || !parse_seed(*given.seed_hex, seed.bytes)) {
+        return fail("{} is not {} hexadecimal digits", kSeedPath, 2 * kSeedBytes);
+    }
+    // Before any hook: those draw random numbers.
+    auto done = reseed(setup_.random_device, seed, generation, setup_.ioctl);
+    if (done) {
+        done = set_hostname(setup_.root, name);
+    }
     if (done) {
         done = set_machine_id(setup_.root, generation);
     }
     if (done) {
-        const std::vector<std::string> environment{"XENPACK_NAME=" + *name,
+        const std::vector<std::string> environment{"XENPACK_NAME=" + name,
                                                    "XENPACK_GENERATION=" + generation,
-                                                   "XENPACK_ADDRESS=" + address_text};
+                                                   "XENPACK_ADDRESS=" + address};
         done = run_hooks(hooks("fork.d"), environment, setup_.patience_ms);
     }
     return done;
-}
-
-Expected<void> ForkSteps::take_seed(const std::string& generation, Nodes& nodes) const {
-    Seed seed;
-    {
-        WipedText hex;
-        auto read = nodes.read(kSeedPath);
-        if (!read) {
-            return tl::unexpected(read.error());
-        }
-        hex.text = std::move(*read);
-        if (!hex.text || !parse_seed(*hex.text, seed.bytes)) {
-            return fail("{} is not {} hexadecimal digits", kSeedPath, 2 * kSeedBytes);
-        }
-    }
-    return reseed(setup_.random_device, seed, generation, setup_.ioctl);
 }
 
 Expected<void> ForkSteps::answer(const ForkSeen& seen, Nodes& nodes) {

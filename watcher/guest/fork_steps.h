@@ -39,6 +39,8 @@ class ForkSteps {
     [[nodiscard]] bool is_quiesced() const { return !kept_.token.empty(); }
 
   private:
+    struct Given;
+
     [[nodiscard]] static Expected<ForkSeen> see(Nodes& nodes);
     [[nodiscard]] Expected<void> carry_out(ForkStep step, const ForkSeen& seen, Nodes& nodes);
     void quiesce(const ForkSeen& seen);
@@ -46,8 +48,7 @@ class ForkSteps {
     [[nodiscard]] Expected<void> resume();
     [[nodiscard]] Expected<void> thaw_workload();
     [[nodiscard]] Expected<void> give_identity(const std::string& generation, Nodes& nodes);
-    [[nodiscard]] Expected<void> become(const std::string& generation, Nodes& nodes) const;
-    [[nodiscard]] Expected<void> take_seed(const std::string& generation, Nodes& nodes) const;
+    [[nodiscard]] Expected<void> become(const std::string& generation, const Given& given) const;
     [[nodiscard]] Expected<void> answer(const ForkSeen& seen, Nodes& nodes);
     [[nodiscard]] Expected<void> save() const;
     [[nodiscard]] std::string hooks(const char* name) const;
