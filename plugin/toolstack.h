@@ -30,7 +30,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct or a promise below changes. A plugin of another number is refused. */
-#define XENPACK_TOOLSTACK_VERSION 2u
+#define XENPACK_TOOLSTACK_VERSION 3u
 #define XENPACK_TOOLSTACK_SYMBOL "xenpack_toolstack"
 
 /* Exit status of a program whose plugin does not fit this hypervisor (EX_CONFIG of sysexits.h). */
@@ -65,6 +65,20 @@ struct xenpack_store_write {
     const char *value;
 };
 
+/* Who may do what with a node, beside dom0, which may do all. */
+enum xenpack_store_access {
+    XENPACK_STORE_AS_PARENT,   /* as the node above it */
+    XENPACK_STORE_GUEST_READS, /* the domain reads, nobody else */
+    XENPACK_STORE_GUEST_OWNS   /* the domain reads and writes, nobody else */
+};
+
+struct xenpack_store_node {
+    const char *path; /* absolute */
+    const char *value;
+    enum xenpack_store_access access;
+    uint32_t domid; /* the domain, for the last two */
+};
+
 /* The watcher's connection to the host's store, for the few nodes that belong to an operation. */
 struct xenpack_store_ops {
     /*
@@ -75,6 +89,15 @@ struct xenpack_store_ops {
                          const struct xenpack_store_write *writes, size_t n);
     /* Copies the value, NUL terminated, into buf. Returns its length, -ENOENT, -ENOBUFS or -EIO. */
     int (*read)(void *store, const char *path, char *buf, size_t size);
+    /*
+     * Makes nodes, in the order given, as dom0; missing ones above them come into being as xenstore
+     * makes them, with their parent's permissions. All of them or none: in one transaction.
+     */
+    int (*make)(void *store, const struct xenpack_store_node *nodes, size_t n);
+    /* Removes a node and all below it. One that is not there is no failure. */
+    int (*remove)(void *store, const char *path);
+    /* Tells xenstored of a domain's ring: what its store says may be heard by that domain. */
+    int (*introduce)(void *store, uint32_t domid, uint64_t gfn, uint32_t port);
 };
 
 enum xenpack_log_level { XENPACK_LOG_ERROR, XENPACK_LOG_WARNING, XENPACK_LOG_INFO, XENPACK_LOG_DEBUG };
@@ -133,6 +156,7 @@ struct xenpack_domain {
     int shutdown_reason; /* SHUTDOWN_* of xen/sched.h, or -1 */
     uint64_t current_kib; /* pages the domain holds now */
     uint64_t limit_kib;   /* the most Xen lets it hold now (what setmaxmem set) */
+    uint64_t shared_kib;  /* pages it shares with its template or its forks: not in current_kib */
     uint64_t claimed_kib; /* claimed for it and not yet taken */
     uint64_t cpu_time_ns;
     uint32_t vcpus_online;
@@ -172,6 +196,47 @@ enum xenpack_target_way {
     XENPACK_TARGET_SHORT,
     /* libxl_set_memory_target(). Waits for any other toolstack process that holds the domain. */
     XENPACK_TARGET_LIBXL
+};
+
+/*
+ * ---- templates and forks ----
+ *
+ * A template is a domain that has been suspended and sealed: it never runs again, and others are
+ * forked of it, which share its pages until they write. What is a template, and what is a fork of
+ * which, stands in the store, so that it survives the watcher:
+ *   /local/domain/N/xenpack/template          "sealing" or "sealed"
+ *   /local/domain/N/xenpack/fork/template     of a fork: its template's uuid
+ *   /local/domain/N/xenpack/fork/state        "building" until all of it is there, then "complete"
+ * All three are dom0's; the domain reads what is below xenpack/fork, nobody else does.
+ *
+ * These calls return at once; `done` is called in the loop, later, once, never inside the call.
+ * close() calls `done` with -ECANCELED for what is under way. `why` is a sentence for a person, ""
+ * on success. What fails leaves the host as it was: a domain that was to be sealed runs on, of a
+ * fork nothing is left.
+ */
+typedef void (*xenpack_done)(void *arg, int result, const char *why);
+
+/* How long each part of a fork took, in microseconds, and what came of it. */
+struct xenpack_fork_result {
+    uint32_t domid;
+    uint32_t create_us; /* the domain */
+    uint32_t memory_us; /* its memory and processor state: Xen's fork */
+    uint32_t store_us;  /* its nodes, its introduction, libxl's record */
+    uint32_t device_us; /* its disks and networks */
+    uint32_t whole_us;  /* from the call until it was unpaused */
+};
+typedef void (*xenpack_fork_done)(void *arg, int result, const char *why,
+                                  const struct xenpack_fork_result *fork);
+
+struct xenpack_fork_request {
+    uint32_t template_domid;
+    uint8_t template_uuid[16];
+    const char *name;
+    uint8_t uuid[16]; /* the domain's handle in Xen from the first moment on */
+    /* Written below /local/domain/N/xenpack/fork before it runs; their paths are relative to that. */
+    const struct xenpack_store_write *identity;
+    size_t identity_n;
+    int paused; /* leave it paused, and do not count that */
 };
 
 struct xenpack_toolstack;
@@ -234,6 +299,29 @@ struct xenpack_toolstack_ops {
                       const struct xenpack_own_store **ops_r, void **store_r, char *error,
                       size_t size);
     void (*close_store)(void *store);
+
+    /*
+     * What is missing for forks on this host: returns how many requirements, and writes a sentence
+     * for each, a line each, into missing[0..size). NULL, and the calls below with it: no forks here.
+     */
+    int (*fork_missing)(struct xenpack_toolstack *ts, char *missing, size_t size);
+    /*
+     * Suspends a domain and seals it, under a new name; its devices are taken away, and what they
+     * were is kept for its forks. -ETIMEDOUT: it did not suspend in time, and runs on. -ENOTSUP: a
+     * domain like this cannot be a template (the sentence says why). One whose seal was broken off
+     * ("sealing", and suspended) is sealed to its end.
+     */
+    int (*seal)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16],
+                const char *name, uint64_t timeout_ms, xenpack_done done, void *arg);
+    /* -ENOMEM: Xen has not enough memory. -EEXIST: the name is taken. */
+    int (*fork)(struct xenpack_toolstack *ts, const struct xenpack_fork_request *request,
+                xenpack_fork_done done, void *arg);
+    /*
+     * Ends a domain and takes away all that belongs to it, also of a fork that is half made: one
+     * with that uuid which has nothing in the store yet.
+     */
+    int (*destroy)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16],
+                   xenpack_done done, void *arg);
 };
 
 /* The one exported symbol. The table is static and lives as long as the object is loaded. */

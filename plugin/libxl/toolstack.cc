@@ -226,6 +226,10 @@ constexpr xenpack_toolstack_ops kTable{
     table_start_cost,
     nullptr,
     nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
 };
 
 }  // namespace
