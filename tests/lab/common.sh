@@ -42,3 +42,18 @@ lab_cpio() {
     (cd "$1" && find . -mindepth 1 -print0 | LC_ALL=C sort -z |
         cpio --null --create --format=newc --owner=0:0 --reproducible --quiet)
 }
+
+# lab_cached NAME COMMAND [ARGUMENT...]: runs "COMMAND DIR ARGUMENT..." unless cache directory NAME is complete.
+lab_cached() {
+    local name=$1 command=$2
+    shift 2
+    [[ -d $lab_cache/$name ]] && touch "$lab_cache/$name" && return
+    lab_say "making $lab_cache/$name"
+    temporary=$(mktemp -d "$lab_cache/making.XXXXXX")
+    chmod 0755 "$temporary"
+    # A failure must end the script here, which "||" would prevent: hence the trap.
+    trap 'rm -rf "${temporary:?}"' EXIT
+    "$command" "$temporary" "$@"
+    mv "$temporary" "$lab_cache/$name"
+    trap - EXIT
+}
