@@ -37,6 +37,7 @@ extern "C" {
 }
 
 #include "tests/lab/guest/follow.h"
+#include "tests/lab/guest/machine.h"
 
 namespace {
 
@@ -641,6 +642,18 @@ bool run_store(const std::string& name, const std::vector<std::string>& words) {
     return true;
 }
 
+bool run_disk(const std::string& name, const std::vector<std::string>& words) {
+    const auto block = words.size() >= 2 ? parse_number(words[1]) : std::nullopt;
+    if (block && name == "disk-write" && words.size() == 3) {
+        answer("%s", xenpack::lab::disk_write(*block, words[2]).c_str());
+    } else if (block && name == "disk-read" && words.size() == 2) {
+        answer("%s", xenpack::lab::disk_read(*block).c_str());
+    } else {
+        return false;
+    }
+    return true;
+}
+
 bool run_plain(const std::string& name) {
     const struct {
         const char* name;
@@ -651,6 +664,7 @@ bool run_plain(const std::string& name) {
         {"follow", follow_trace},
         {"stat", print_stat},
         {"ping", [] { answer("pong"); }},
+        {"who", [] { answer("%s", xenpack::lab::who().c_str()); }},
         {"stop-reporter", [] { signal_reporter("stop-reporter", SIGSTOP); }},
         {"start-reporter", [] { signal_reporter("start-reporter", SIGCONT); }},
         {"kill-reporter", [] { signal_reporter("kill-reporter", SIGKILL); }},
@@ -678,7 +692,8 @@ void run(std::string_view line) {
     if (words.empty()) {
         return;
     }
-    if (!run_plain(words[0]) && !run_sized(words[0], words) && !run_store(words[0], words)) {
+    if (!run_plain(words[0]) && !run_sized(words[0], words) && !run_store(words[0], words) &&
+        !run_disk(words[0], words)) {
         answer("unknown command or argument: %.*s",
                static_cast<int>(std::min<std::size_t>(line.size(), 60)), line.data());
     }

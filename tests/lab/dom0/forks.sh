@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# shellcheck shell=bash disable=SC2154
+# What cases about templates and forks ask of the host: who is a template, what a fork says of
+# itself, and that nothing is left of what was undone. Sourced by cases after lab.sh and daemon.sh.
+
+forks_state=/var/lib/xenpack/forks      # an intent file for each fork under way
+forks_overlays=/var/lib/xenpack/overlays # the forks' own disk blocks
+
+# fork_node NAME NODE: what stands below the domain's xenpack/ in the store.
+fork_node() { xenstore-read "/local/domain/$(zone_domid "$1")/xenpack/$2" 2>/dev/null; }
+
+is_sealed() { is "$(fork_node "$1" template)" = sealed; }
+is_whole() { is "$(fork_node "$1" fork/state)" = complete; }
+gone() { ! zone_domid "$1" || return 1; }
+
+# fork_names PREFIX COUNT: PREFIX-1 to PREFIX-COUNT, a line each.
+fork_names() { local i; for ((i = 1; i <= $2; i++)); do printf '%s-%s\n' "$1" "$i"; done; }
+
+# template_made ZONE TEMPLATE [WORD...]: the zone becomes a template of that name, sealed.
+template_made() {
+    local zone=$1 template=$2
+    shift 2
+    xenpack template create "$zone" --name "$template" "$@" && is_sealed "$template"
+}
+
+# Words that xl and the other toolstack programs know a fork by: it is listed, with its configuration.
+xl_knows() {
+    local said
+    said=$(xl list -l "$1") || return 1
+    grep -q "\"name\": \"$1\"" <<<"$said" || { printf '%s\n' "$said" && return 1; }
+}
+
+# ask_all COMMAND NAME...: sends one workload command to all of them, then takes their answers, each
+# with its zone's name before it. Fails if one does not answer well.
+ask_all() {
+    local command=$1 name answer status=0
+    shift
+    for name in "$@"; do zone_skip "$name" && zone_say "$name" "$command" || status=1; done
+    for name in "$@"; do
+        if answer=$(zone_expect "$name" '^work: ' 120) && [[ ! $answer =~ FAILED|unknown ]]; then
+            printf '%s %s\n' "$name" "$answer"
+        else
+            printf '%s: %s\n' "$name" "$answer"
+            status=1
+        fi
+    done
+    return "$status"
+}
+
+# all_differ FIELD FILE: in every line of FILE the field has another value, and has one.
+all_differ() {
+    local lines values
+    lines=$(wc -l <"$2")
+    values=$(value_of "$1" <"$2" | grep -vx -- '-' | sort -u | wc -l)
+    is "$lines" -gt 0 && is "$values" -eq "$lines" || { cat "$2" && return 1; }
+}
+
+# own_names FILE: every zone calls itself by its domain's name.
+own_names() {
+    awk '{ split($5, f, "="); if (f[1] != "name" || f[2] != $1) { print; bad = 1 } } END { exit bad }' "$1"
+}
+
+# refused TEXT COMMAND...: the command fails, with one line that has TEXT in it.
+refused() {
+    local text=$1 said status=0
+    shift
+    said=$("$@" 2>&1) || status=$?
+    printf '%s\n' "$said"
+    is "$status" -ne 0 && is "$status" -lt 126 && is "$(wc -l <<<"$said")" -eq 1 && grep -qi -- "$text" <<<"$said"
+}
+
+# ---- Leaks. A picture of the host is what a case holds another against.
+
+settled() {
+    local now
+    now=$(host_pages)
+    is "$(value_of scrub <<<"$now")" -eq 0 && is "$(value_of domains <<<"$now")" -eq "$(($(xl list | wc -l) - 1))"
+}
+
+# picture FILE: domains, store, devices, files and free pages, once Xen has given back what is dying.
+# What changes by itself is left out: dom0's own memory and the daemon's nodes.
+picture() {
+    eventually 60 settled || return 1
+    {
+        xl list | awk 'NR > 1 { print "domain", $1, $2 }' | sort
+        xenstore-ls -f / | sed 's/ = .*//' | grep -v '^/tool/xenpack' | sort
+        find /sys/block -maxdepth 1 -name 'dm-*' 2>/dev/null
+        losetup -a 2>/dev/null | sed 's/:.*//; s/^/loop /' | sort
+        find /sys/class/net -maxdepth 1 -name 'vif*' 2>/dev/null
+        find "$forks_state" "$forks_overlays" -type f 2>/dev/null | sort
+    } >"$1"
+    host_pages >"$1.pages"
+}
+
+# as_before FILE [PAGES]: the host is as in that picture, and lacks no more than PAGES (64) free pages.
+as_before() {
+    local lacks
+    picture "$lab_state/now" && diff "$1" "$lab_state/now" || return 1
+    lacks=$(($(value_of free <"$1.pages"  - $(value_of free <"$lab_state/now.pages" ))
+    is "$lacks" -le "${2:-64}"
+}
