@@ -80,7 +80,7 @@ common := $(warnings) -I. -ffile-prefix-map=$(CURDIR)=. \
     -DXENPACK_VERSION='"$(VERSION)"' -DXENPACK_XEN_VERSION='"$(XEN_VERSION)"' \
     -DXENPACK_PLUGIN_DIR='"$(libdir)/xenpack"' -DXENPACK_CONFIG_DIR='"$(sysconfdir)/xenpack"'
 required := -std=gnu++20 $(common) $(XENLIGHT_CFLAGS) $(XENSTORE_CFLAGS) $(XENEVTCHN_CFLAGS) \
-    $(EVENT_CFLAGS) $(INIH_CFLAGS) $(FMT_CFLAGS) $(JSON_CFLAGS) $(CLI11_CFLAGS) $(CURL_CFLAGS) \
+    $(DEVMAPPER_CFLAGS) $(EVENT_CFLAGS) $(INIH_CFLAGS) $(FMT_CFLAGS) $(JSON_CFLAGS) $(CLI11_CFLAGS) $(CURL_CFLAGS) \
     $(SYSTEMD_CFLAGS)
 # The tests' C sources.
 required_c := -std=gnu11 $(common) $(XENLIGHT_CFLAGS)
@@ -109,6 +109,7 @@ rooms_src := $(filter-out $(program_mains) watcher/cli/% watcher/guest/%, \
 cli_src := $(wildcard watcher/cli/*.cc)
 guest_src := $(wildcard watcher/guest/*.cc) watcher/pressure/report.cc watcher/files/whole_file.cc
 plugin_src := $(wildcard plugin/libxl/*.cc)
+hotplug_src := $(wildcard hotplug/*.cc)
 
 unit_src := $(wildcard tests/unit/*.cc tests/unit/*/*.cc) $(sim_plugin_src) \
     $(filter-out $(program_mains) $(rooms_src),$(cli_src) $(guest_src))
@@ -122,7 +123,7 @@ probe_src := $(wildcard tests/plugin/on_host/*.cc)
 # the lab. What they are made of, but for their mains, is tested too.
 bench_main := $(wildcard tests/bench/*_bench.cc) tests/bench/model_check.cc
 bench_src := $(filter-out $(bench_main),$(wildcard tests/bench/*.cc tests/bench/*/*.cc))
-unit_src += $(bench_src)
+unit_src += $(bench_src) hotplug/request.cc
 fuzz_names := $(patsubst tests/fuzz/%.cc,%,$(wildcard tests/fuzz/*_fuzz.cc))
 
 manuals := $(patsubst etc/man/%.scd,build/man/%,$(wildcard etc/man/*.scd))
@@ -130,7 +131,7 @@ manuals := $(patsubst etc/man/%.scd,build/man/%,$(wildcard etc/man/*.scd))
 # Changes when a file comes or goes, so that nothing keeps a deleted file's code.
 build/sources: FORCE
 	$(Q)mkdir -p build; printf '%s\n' $(sort $(rooms_src) $(cli_src) $(guest_src) $(plugin_src) \
-	    $(sim_plugin_src) $(unit_src) $(bench_main) $(plugin_tests) $(plugin_test_parts) \
+	    $(hotplug_src) $(sim_plugin_src) $(unit_src) $(bench_main) $(plugin_tests) $(plugin_test_parts) \
 	    $(probe_src)) >$@.new; \
 	if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
@@ -165,6 +166,14 @@ $(1)/xenpackd: $(call objects,$(1),watcher/xenpackd.cc) $(1)/rooms.a
 
 $(1)/xenpack: $(call objects,$(1),$(cli_src)) $(1)/rooms.a
 	$$(call say,LINK,$$@)$(2) -Wl,--as-needed $(4) -o $$@ $$(filter %.o %.a,$$^) $(host_libs)
+
+# Run for each disk and network of each domain: what it loads costs time there, so the
+# C++ libraries are in it.
+$(call objects,$(1),$(hotplug_src)): flags += -DFMT_HEADER_ONLY
+$(1)/xenpack-hotplug: $(call objects,$(1),$(hotplug_src)) build/sources
+	$$(call say,LINK,$$@)$(2) -Wl,--as-needed -static-libstdc++ -static-libgcc $(4) -o $$@ \
+	    $$(filter %.o,$$^) $(XENSTORE_LIBS) \
+	    $(DEVMAPPER_LIBS)
 
 $(1)/xenpack-libxl.so: $(call objects,$(1),$(plugin_src)) build/sources plugin/libxl/exports.map
 	$$(call say,LINK,$$@)$(2) -shared -Wl,--version-script=plugin/libxl/exports.map \
@@ -224,13 +233,14 @@ build/man/%: etc/man/%.scd config.mk
 
 -include $(shell [[ -d build ]] && find build -name '*.d' -type f)
 
-programs := build/xenpackd build/xenpack build/xenpack-guest build/xenpack-libxl.so \
-    build/xenpack-sim.so
+programs := build/xenpackd build/xenpack build/xenpack-guest build/xenpack-hotplug \
+    build/xenpack-libxl.so build/xenpack-sim.so
 all: $(programs) $(manuals)
 
 # ---- installing ---------------------------------------------------------------------------------
 
-# MODE:SOURCE:DESTINATION. Mode `conf` is a file that belongs to the administrator once it is there.
+# MODE:SOURCE:DESTINATION. Mode `conf` is a file that belongs to the administrator once it is there;
+# `link` makes the destination a symbolic link to the source, which is installed before it.
 man_destination = $(mandir)/man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))
 # Hooks of a guest: for its administrator to copy to /etc/xenpack.
 guest_examples := $(datarootdir)/doc/xenpack-guest/examples
@@ -238,6 +248,8 @@ installed := \
     0755:build/xenpackd:$(sbindir)/xenpackd \
     0755:build/xenpack:$(bindir)/xenpack \
     0755:build/xenpack-guest:$(sbindir)/xenpack-guest \
+    0755:build/xenpack-hotplug:$(libdir)/xenpack/xenpack-hotplug \
+    $(foreach f,block vif,link:$(libdir)/xenpack/xenpack-hotplug:$(sysconfdir)/xen/scripts/$(f)-xenpack) \
     0644:build/xenpack-libxl.so:$(libdir)/xenpack/xenpack-libxl.so \
     0644:build/xenpack-sim.so:$(libdir)/xenpack/xenpack-sim.so \
     $(foreach f,$(wildcard etc/xenpack.conf),conf:$(f):$(sysconfdir)/xenpack/$(notdir $(f))) \
@@ -255,6 +267,9 @@ install: all
 	    IFS=: read -r mode from to <<<"$$entry"; to="$(DESTDIR)$$to"; \
 	    if [[ $$mode == conf ]]; then \
 	        if [[ -e $$to ]]; then echo "  KEEP      $$to"; continue; fi; mode=0644; \
+	    fi; \
+	    if [[ $$mode == link ]]; then \
+	        install -d "$$(dirname "$$to")"; ln -sfn "$$from" "$$to"; continue; \
 	    fi; \
 	    install -D -m "$$mode" "$$from" "$$to"; \
 	done
@@ -356,7 +371,7 @@ check-asan: build/asan/tests/unit $(addprefix build/asan/tests/plugin/,$(plugin_
 # Everything is compiled by the second compiler, and what it made of the rooms is tested as well.
 check-clang: build/clang/tests/unit build/clang/xenpackd build/clang/xenpack \
     build/clang/xenpack-libxl.so build/clang/xenpack-sim.so \
-    $(call objects,build/clang,$(bench_main) $(guest_src) $(plugin_tests) $(plugin_test_parts) $(probe_src))
+    $(call objects,build/clang,$(bench_main) $(guest_src) $(plugin_tests) $(plugin_test_parts) $(probe_src) $(hotplug_src))
 	$(Q)$(suite) clang $<
 
 check-install: build/stage
@@ -377,7 +392,7 @@ check-fuzz: $(addprefix build/fuzz/,$(fuzz_names))
 
 # The object of the second compiler knows which headers a source depends on.
 tidy_src := $(rooms_src) $(program_mains) $(filter-out $(program_mains),$(cli_src) $(guest_src)) \
-    $(plugin_src) $(sim_plugin_src)
+    $(plugin_src) $(hotplug_src) $(sim_plugin_src)
 tidy_src := $(sort $(tidy_src))
 build/tidy/%.ok: %.cc .clang-tidy tests/check/tidy build/clang/obj/%.o
 	@mkdir -p $(@D)

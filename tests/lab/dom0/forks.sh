@@ -52,7 +52,8 @@ all_differ() {
     local lines values
     lines=$(wc -l <"$2")
     values=$(value_of "$1" <"$2" | grep -vx -- '-' | sort -u | wc -l)
-    is "$lines" -gt 0 && is "$values" -eq "$lines" || { cat "$2" && return 1; }
+    is "$lines" -gt 0 || return 1
+    is "$values" -eq "$lines" || { cat "$2" && return 1; }
 }
 
 # own_names FILE: every zone calls itself by its domain's name.
@@ -96,6 +97,6 @@ picture() {
 as_before() {
     local lacks
     picture "$lab_state/now" && diff "$1" "$lab_state/now" || return 1
-    lacks=$(($(value_of free <"$1.pages"  - $(value_of free <"$lab_state/now.pages" ))
+    lacks=$(($(value_of free <"$1.pages") - $(value_of free <"$lab_state/now.pages")))
     is "$lacks" -le "${2:-64}"
 }

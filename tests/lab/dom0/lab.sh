@@ -63,7 +63,8 @@ zone_log() { printf '%s/guest-%s.log' "$lab_consoles" "$1"; }
 # (Native TSC: emulated, as Xen prefers on this processor, every clock reading leaves the guest.)
 # zone_create NAME WORD...: creates a PVH zone. memory=, maxmem=, vcpus=, on_crash=, on_reboot=,
 # on_poweroff=, cpus= go to xl's configuration, "-p" and the like to xl, and other words to its kernel.
-# disk=FILE: the file is its disk, read-only.
+# disk=FILE: the file is its disk, read-only. xdisk=PARAMS: a disk that it may write to, by
+# block-xenpack. bridge=NAME: a network there, by vif-xenpack; its address is for xenpack.net= to say.
 zone_create() {
     local name=$1 word config=$lab_state/$1.cfg options=()
     local extra="console=hvc0 ${ZONE_LOG:-quiet loglevel=4} mitigations=off init_on_alloc=0 rcupdate.rcu_expedited=1"
@@ -80,6 +81,16 @@ zone_create() {
                     "${word#*=}" >>"$config"
                 extra+=' xenpack.disk'
                 ;;
+            xdisk=*)
+                modprobe -a loop dm-snapshot xen-blkback
+                printf "disk = ['format=raw,vdev=xvda,access=rw,backendtype=phy,script=block-xenpack,target=%s']\n" \
+                    "${word#*=}" >>"$config"
+                extra+=' xenpack.disk'
+                ;;
+            bridge=*)
+                modprobe xen-netback
+                printf "vif = ['bridge=%s,script=vif-xenpack']\n" "${word#*=}" >>"$config"
+                ;;
             on_*=* | cpus=*) printf '%s = "%s"\n' "${word%%=*}" "${word#*=}" >>"$config" ;;
             -*) options+=("$word") ;;
             *) extra+=" $word" ;;
@@ -92,6 +103,11 @@ zone_create() {
     xl create -q "${options[@]}" "$config" 2>"$lab_state/$name.xl" || status=$?
     grep -v '^got a tsc mode' "$lab_state/$name.xl" >&2
     return $status
+}
+
+# bridge_make NAME ADDRESS: a bridge of dom0's, as 10.9.0.254/16.
+bridge_make() {
+    modprobe bridge && brctl addbr "$1" && ip address add "$2" dev "$1" && ip link set "$1" up
 }
 
 # Forget what the zone's console has said so far.

@@ -2,8 +2,9 @@
 // host-pages: what Xen says of the host's memory, to the page, for lab cases that look for leaks.
 // As root in dom0. It sets nothing.
 //
-//   host_pages      prints "pages free=N scrub=N claimed=N shared=N saved=N domains=N     (pages, but for
-//   domains)
+//   host_pages
+//
+// prints "pages free=N scrub=N claimed=N shared=N saved=N domains=N", all but the last in pages:
 // `shared` pages exist once and are mapped by several domains; `saved` are the copies that this
 // spares. A domain that is dying counts until its last page is back.
 #include <array>

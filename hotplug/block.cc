@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "hotplug/block.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "hotplug/loop_device.h"
+#include "hotplug/snapshot.h"
+
+namespace xenpack::hotplug {
+namespace {
+
+constexpr std::string_view kMapper = "/dev/mapper/";
+constexpr std::string_view kBackends = "/local/domain/0/backend/vbd";
+
+// Of a fork, as they stand in xenstore: what it was called, and where its overlay is.
+struct Names {
+    std::string snapshot;
+    std::string overlay;
+};
+
+Expected<Names> names_of(Store& store, const Backend& backend, const DiskParams& params) {
+    const auto vm = store.need(fmt::format("/local/domain/{}/vm", backend.domid));
+    const auto uuid = vm ? parse_vm_path(*vm) : tl::unexpected(vm.error());
+    if (!uuid) {
+        return tl::unexpected(uuid.error());
+    }
+    const std::string name = snapshot_name(*uuid, backend.devid);
+    return Names{name, overlay_path(params.overlay->empty() ? name : *params.overlay)};
+}
+
+// What the backend in the kernel waits for, and, before it, what `remove` will want to know.
+Expected<void> hand_over(Store& store, const std::string& path, const std::string& node,
+                         const std::string& number) {
+    auto done = store.write(path + "/node", node);
+    if (done) {
+        done = store.write(path + "/physical-device-path", node);
+    }
+    if (done) {
+        done = store.write(path + "/physical-device", number);
+    }
+    return done ? store.write(path + "/hotplug-status", "connected") : done;
+}
+
+// ---- With an overlay.
+
+Expected<std::uint64_t> sectors_of(const std::string& device) {
+    const guest::Fd fd(::open(device.c_str(), O_RDONLY | O_CLOEXEC));
+    std::uint64_t bytes = 0;
+    if (!fd || ioctl(fd.get(), BLKGETSIZE64, &bytes) != 0) {
+        return fail_with(errno, "cannot read the size of {}: {}", device, std::strerror(errno));
+    }
+    if (bytes < kSectorBytes) {
+        return fail("{} is empty: it cannot be a disk", device);
+    }
+    return bytes / kSectorBytes;
+}
+
+// A new file, which must not be there yet: two disks with one overlay would destroy each other.
+Expected<void> make_overlay(const std::string& path, std::uint64_t bytes) {
+    const std::string directory(kOverlayDirectory);
+    if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+        return fail_with(errno, "cannot make {}: {}", directory, std::strerror(errno));
+    }
+    const guest::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!fd) {
+        return fail_with(errno, "cannot make the overlay {}: {}{}", path, std::strerror(errno),
+                         errno == EEXIST ? ": another disk uses it, or it was left behind" : "");
+    }
+    if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
+        const int error = errno;
+        unlink(path.c_str());
+        return fail_with(error, "cannot make the overlay {} as large as its disk: {}", path,
+                         std::strerror(error));
+    }
+    return {};
+}
+
+// The disk under the snapshot: itself where it is a block device. The device is the snapshot's once
+// that is there, and goes with it.
+Expected<LoopDevice> base_device(const std::string& base) {
+    struct stat status {};
+    if (stat(base.c_str(), &status) != 0) {
+        return fail_with(errno, "the disk {} cannot be used: {}", base, std::strerror(errno));
+    }
+    if (S_ISBLK(status.st_mode)) {
+        return LoopDevice{guest::Fd(), base};
+    }
+    return attach(base, Access::kReadOnly);
+}
+
+// From the overlay's making on: the caller unlinks that again where this fails.
+Expected<DeviceNumber> snapshot_over(const LoopDevice& base, std::uint64_t sectors,
+                                     const Names& names) {
+    const auto overlay = attach(names.overlay, Access::kReadWrite);
+    if (!overlay) {
+        return tl::unexpected(overlay.error());
+    }
+    return create_snapshot({names.snapshot, sectors, base.path, overlay->path});
+}
+
+Expected<void> add_overlaid(Store& store, const Backend& backend, const std::string& path,
+                            const DiskParams& params) {
+    const auto names = names_of(store, backend, params);
+    const auto base = names ? base_device(params.base) : tl::unexpected(names.error());
+    const auto sectors = base ? sectors_of(base->path) : tl::unexpected(base.error());
+    if (!sectors) {
+        return tl::unexpected(sectors.error());
+    }
+    // First, so that `remove` finds the overlay wherever this is broken off.
+    if (const auto noted = store.write(path + "/node", std::string(kMapper) + names->snapshot);
+        !noted) {
+        return noted;
+    }
+    auto done = make_overlay(names->overlay, overlay_bytes(*sectors));
+    if (!done) {
+        (void)store.write(path + "/node", "");
+        return done;
+    }
+    const auto device = snapshot_over(*base, *sectors, *names);
+    if (device) {
+        done = hand_over(store, path, std::string(kMapper) + names->snapshot,
+                         device_number(device->major, device->minor));
+        if (done) {
+            return {};
+        }
+        (void)remove_snapshot(names->snapshot);
+    }
+    unlink(names->overlay.c_str());
+    return device ? done : tl::unexpected(device.error());
+}
+
+// ---- Without.
+
+// Another domain that has the device, where one of the two may write to it.
+Expected<void> refuse_shared(Store& store, const Backend& backend, const std::string& number,
+                             bool writes) {
+    for (const std::string& domain : store.list(std::string(kBackends))) {
+        for (const std::string& disk : store.list(fmt::format("{}/{}", kBackends, domain))) {
+            const std::string other = fmt::format("{}/{}/{}", kBackends, domain, disk);
+            const bool self =
+                domain == std::to_string(backend.domid) && disk == std::to_string(backend.devid);
+            if (!self && store.read(other + "/physical-device") == number &&
+                (writes || store.read(other + "/mode") != "r")) {
+                return fail_with(EBUSY,
+                                 "the disk is in use by domain {}: give one of them another, "
+                                 "or both access=ro",
+                                 domain);
+            }
+        }
+    }
+    return {};
+}
+
+Expected<void> add_device(Store& store, const Backend& backend, const std::string& path,
+                          const std::string& base, const std::string& number, bool writes) {
+    const guest::Fd held(::open(base.c_str(), O_RDONLY | O_CLOEXEC | (writes ? O_EXCL : 0)));
+    if (!held) {
+        return fail_with(errno, "the disk {} cannot be used: {}{}", base, std::strerror(errno),
+                         errno == EBUSY ? ": this host has mounted it, or uses it otherwise" : "");
+    }
+    const auto shared = refuse_shared(store, backend, number, writes);
+    return shared ? hand_over(store, path, base, number) : shared;
+}
+
+Expected<void> add_file(Store& store, const std::string& path, const std::string& base,
+                        bool writes) {
+    const auto device = attach(base, writes ? Access::kReadWrite : Access::kReadOnly);
+    struct stat status {};
+    if (!device || fstat(device->fd.get(), &status) != 0) {
+        return device ? fail_with(errno, "{}: {}", device->path, std::strerror(errno))
+                      : tl::unexpected(device.error());
+    }
+    // Known to `remove` before it stays by itself.
+    auto done = store.write(path + "/node", device->path);
+    if (done) {
+        done = keep(*device);
+    }
+    if (done) {
+        done = hand_over(store, path, device->path,
+                         device_number(major(status.st_rdev), minor(status.st_rdev)));
+        if (!done) {
+            (void)detach(device->path);
+        }
+    }
+    return done;
+}
+
+Expected<void> add_plain(Store& store, const Backend& backend, const std::string& path,
+                         const std::string& base) {
+    const bool writes = store.read(path + "/mode").value_or("w") != "r";
+    struct stat status {};
+    if (stat(base.c_str(), &status) != 0) {
+        return fail_with(errno, "the disk {} cannot be used: {}", base, std::strerror(errno));
+    }
+    if (S_ISBLK(status.st_mode)) {
+        return add_device(store, backend, path, base,
+                          device_number(major(status.st_rdev), minor(status.st_rdev)), writes);
+    }
+    if (S_ISREG(status.st_mode)) {
+        return add_file(store, path, base, writes);
+    }
+    return fail("the disk {} is neither a block device nor a file", base);
+}
+
+// What `add` has written down first is what it may have made, and no more: an overlay of that name
+// may be another's, on which it has failed.
+Expected<void> remove_overlaid(const std::string& node, const DiskParams& params) {
+    if (!node.starts_with(kMapper)) {
+        return {};
+    }
+    const std::string snapshot = node.substr(kMapper.size());
+    const std::string overlay = overlay_path(params.overlay->empty() ? snapshot : *params.overlay);
+    const auto removed = remove_snapshot(snapshot);
+    if (unlink(overlay.c_str()) != 0 && errno != ENOENT && removed) {
+        return fail_with(errno, "cannot remove the overlay {}: {}", overlay, std::strerror(errno));
+    }
+    return removed;
+}
+
+}  // namespace
+
+Expected<void> block_add(Store& store, const Backend& backend, const std::string& path) {
+    const auto text = store.need(path + "/params");
+    const auto params = text ? parse_disk_params(*text) : tl::unexpected(text.error());
+    if (!params) {
+        return tl::unexpected(params.error());
+    }
+    return params->overlay ? add_overlaid(store, backend, path, *params)
+                           : add_plain(store, backend, path, params->base);
+}
+
+Expected<void> block_remove(Store& store, const std::string& path) {
+    const auto text = store.need(path + "/params");
+    const auto params = text ? parse_disk_params(*text) : tl::unexpected(text.error());
+    if (!params) {
+        return tl::unexpected(params.error());
+    }
+    const std::string node = store.read(path + "/node").value_or("");
+    if (params->overlay) {
+        return remove_overlaid(node, *params);
+    }
+    return node.starts_with("/dev/loop") && node != params->base ? detach(node) : Expected<void>();
+}
+
+}  // namespace xenpack::hotplug
