@@ -34,7 +34,7 @@ no_intents() { is "$(find "$forks_state" -type f 2>/dev/null | wc -l)" -eq 0; }
 
 check "a picture of the host before is taken" picture "$lab_state/empty"
 for point in $seal_points; do
-    check "a zone is created" zone_create zone memory=64
+    check "a zone is created" zone_create zone memory=96
     check "and up" zone_up zone
     check "it has something in its memory" zone_do zone alloc 8
     check "the daemon dies at seal.$point" dies_at "seal.$point" xenpack template create zone --name base
@@ -56,7 +56,7 @@ for point in $seal_points; do
 done
 
 check "the daemon starts" daemon_start
-check "a zone for a template is created" zone_create zone memory=64
+check "a zone for a template is created" zone_create zone memory=96
 check "and up" zone_up zone
 check "it has something in its memory" zone_do zone alloc 8
 check "it becomes a template" template_made zone base

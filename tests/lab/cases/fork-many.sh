@@ -14,7 +14,7 @@ free_pages() { host_pages | value_of free; }
 no_jobs() { is "$(xl list | grep -c '^job-')" -eq 0; }
 
 check "the daemon starts" daemon_start
-check "a zone is created" zone_create web memory=64
+check "a zone is created" zone_create web memory=96
 check "and up" zone_up web
 check "it becomes a template" template_made web base
 check "one fork before it is counted" xenpack fork base --name first --until ready

@@ -54,7 +54,7 @@ check "the first's network is on the bridge" port_of "vif$(zone_domid a).0" xenb
 check "and up" is_up "vif$(zone_domid a).0"
 check "the bridge reaches the first" reaches 10.9.0.1
 check "and the second" reaches 10.9.0.2
-check "an overlay in use is refused" bash -c '. /lab/lab.sh; trap - EXIT; ! zone_create c memory=64 "xdisk='"$image"';other.cow"'
+check "an overlay in use is refused" bash -c '. /lab/lab.sh; trap - EXIT; ! zone_create c memory=96 "xdisk='"$image"';other.cow"'
 check "with the reason" grep -q "another disk uses it" "$lab_state/c.xl"
 check "and is still there" tag_is b 7 second
 check "its file too" test -f $overlays/other.cow
@@ -70,7 +70,7 @@ check "and up" zone_up d
 check "it writes" zone_do d disk-write 9 itself
 check "its disk is connected" is "$(backend vbd d 51712 hotplug-status)" = connected
 loop=$(backend vbd d 51712 node)
-check "its loop device, in use, is given to no other to write" bash -c '. /lab/lab.sh; trap - EXIT; ! zone_create e memory=64 "xdisk='"$loop"'"'
+check "its loop device, in use, is given to no other to write" bash -c '. /lab/lab.sh; trap - EXIT; ! zone_create e memory=96 "xdisk='"$loop"'"'
 check "and it is told who has it" grep -q "in use by domain" "$lab_state/e.xl"
 check "it is destroyed" xl destroy d
 check "it has written to the file" grep -q itself "$image"
@@ -88,7 +88,7 @@ check "and can be taken away" eventually 20 losetup -d /dev/loop5
 refused() { # TEXT WORD...: no zone comes of it, xl says why, and nothing is left
     local text=$1
     shift
-    ! zone_create no memory=64 "$@" || return 1
+    ! zone_create no memory=96 "$@" || return 1
     grep -q -- "$text" "$lab_state/no.xl" || { cat "$lab_state/no.xl" && return 1; }
     gone no && no_overlays && eventually 10 no_devices
 }
@@ -98,7 +98,7 @@ check "an overlay somewhere else" refused 'the name of a file in' "xdisk=$image;
 check "a bridge that is not there" refused 'there is no bridge' bridge=nosuch
 
 # ---- A fork's network: not before it says who it is
-check "a zone that passes for a fork is created, paused" zone_create g -p memory=64 xenpack.net=10.9.0.3/16 xenpack.guest=off
+check "a zone that passes for a fork is created, paused" zone_create g -p memory=96 xenpack.net=10.9.0.3/16 xenpack.guest=off
 home=/local/domain/$(zone_domid g)
 xenstore-write "$home/xenpack/fork/state" building "$home/xenpack/fork/generation" here
 check "a network is given to it" xl network-attach g bridge=xenbr0 script=vif-xenpack

@@ -9,6 +9,7 @@
 // spares. A domain that is dying counts until its last page is back.
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 
