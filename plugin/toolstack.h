@@ -68,6 +68,7 @@ struct xenpack_store_write {
 /* Who may do what with a node, beside dom0, which may do all. */
 enum xenpack_store_access {
     XENPACK_STORE_AS_PARENT,   /* as the node above it */
+    XENPACK_STORE_HOST_ONLY,   /* nobody else */
     XENPACK_STORE_GUEST_READS, /* the domain reads, nobody else */
     XENPACK_STORE_GUEST_OWNS   /* the domain reads and writes, nobody else */
 };

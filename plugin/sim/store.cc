@@ -265,6 +265,32 @@ int table_read(void* store, const char* path, char* buf, std::size_t size) noexc
     return static_cast<int>(value->size());
 }
 
+// Who may do what with a node is not simulated.
+int table_make(void* store, const xenpack_store_node* nodes, std::size_t n) noexcept try {
+    Store::Writes list;
+    list.reserve(n);
+    for (const xenpack_store_node& each : std::span(nodes, n)) {
+        list.emplace_back(each.path, each.value);
+    }
+    return inside(store).write(list);
+} catch (const std::bad_alloc&) {
+    return -ENOMEM;
+}
+
+int table_remove(void* store, const char* path) noexcept try {
+    inside(store).remove(path);
+    return 0;
+} catch (const std::bad_alloc&) {
+    return -ENOMEM;
+}
+
+int table_introduce(void* store, std::uint32_t, std::uint64_t, std::uint32_t) noexcept try {
+    inside(store).announce("@introduceDomain");
+    return 0;
+} catch (const std::bad_alloc&) {
+    return -ENOMEM;
+}
+
 int table_watch(void* store, const char* path, void (*changed)(void*), void* arg,
                 void** handle_r) noexcept try {
     int error = 0;
@@ -282,7 +308,9 @@ void table_unwatch(void* store, void* handle) noexcept {
 
 const xenpack_own_store& own_store_ops() {
     static constexpr xenpack_own_store kOps{
-        {table_write_guarded, table_read}, table_watch, table_unwatch};
+        {table_write_guarded, table_read, table_make, table_remove, table_introduce},
+        table_watch,
+        table_unwatch};
     return kOps;
 }
 

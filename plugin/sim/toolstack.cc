@@ -326,6 +326,10 @@ constexpr xenpack_toolstack_ops kTable{
     table_start_cost,
     table_open_store,
     table_close_store,
+    nullptr,  // no forks on this host
+    nullptr,
+    nullptr,
+    nullptr,
 };
 
 }  // namespace

@@ -107,6 +107,43 @@ static int store_read(void* store, const char* path, char* buf, size_t size) {
     return (int)strlen(value);
 }
 
+static int store_make(void* store, const struct xenpack_store_node* nodes, size_t n) {
+    static const char* const access[] = {"", " host", " reads", " owns"};
+    size_t i;
+
+    (void)store;
+    if (watcher.fail_make)
+        return watcher.fail_make;
+    for (i = 0; i < n; i++) {
+        if (watcher.list_nodes)
+            calls_add("node %s=%s%s", nodes[i].path, nodes[i].value, access[nodes[i].access]);
+        fake_store_set(nodes[i].path, nodes[i].value);
+    }
+    if (!watcher.list_nodes)
+        calls_add("make %s", nodes[0].path);
+    return 0;
+}
+
+static int store_remove(void* store, const char* path) {
+    size_t length = strlen(path);
+    int i;
+
+    (void)store;
+    calls_add("remove %s", path);
+    for (i = 0; i < FAKE_NODES; i++) {
+        char* at = watcher.nodes[i].path;
+        if (!strncmp(at, path, length) && (at[length] == '/' || !at[length]))
+            at[0] = '\0';
+    }
+    return watcher.fail_remove;
+}
+
+static int store_introduce(void* store, uint32_t domid, uint64_t gfn, uint32_t port) {
+    (void)store;
+    calls_add("introduce %u gfn %llx port %u", domid, (unsigned long long)gfn, port);
+    return watcher.fail_introduce;
+}
+
 static void on_event(void* user, const struct xenpack_event* event) {
     (void)user;
     if (watcher.n_events == FAKE_EVENTS)
@@ -129,7 +166,8 @@ static void on_log(void* user, enum xenpack_log_level level, const char* message
 static const struct xenpack_loop_ops loop_ops = {fd_register,      fd_modify,  deregister,
                                                  timeout_register, deregister, child_register,
                                                  child_deregister};
-static const struct xenpack_store_ops store_ops = {write_guarded, store_read};
+static const struct xenpack_store_ops store_ops = {write_guarded, store_read, store_make,
+                                                   store_remove, store_introduce};
 
 void fake_watcher_reset(void) {
     memset(&watcher, 0, sizeof watcher);

@@ -11,7 +11,7 @@
 
 #include "plugin/toolstack.h"
 
-enum { FAKE_ENTRIES = 32, FAKE_EVENTS = 600, FAKE_NODES = 32 };
+enum { FAKE_ENTRIES = 32, FAKE_EVENTS = 600, FAKE_NODES = 160 };
 
 struct fake_entry {
     bool live;
@@ -35,6 +35,8 @@ struct fake_watcher {
         char path[128], value[128];
     } nodes[FAKE_NODES];
     int fail_write; /* what write_guarded returns, or 0 */
+    int fail_make, fail_remove, fail_introduce;
+    bool list_nodes; /* each node that is made is a call, not only the first of them */
     int reads;
 
     struct xenpack_event events[FAKE_EVENTS];

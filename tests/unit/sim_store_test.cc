@@ -294,6 +294,29 @@ TEST_F(OwnStore, ReadsAndWritesThroughThePluginsTable) {
     EXPECT_EQ(*store_.read("/b"), "1");
 }
 
+TEST_F(OwnStore, MakesNodesAllOrNoneAndRemovesThemWithWhatIsBelow) {
+    ASSERT_TRUE(own_->make(
+        {{"/a/b", "1", XENPACK_STORE_HOST_ONLY, 0}, {"/a/b/c", "2", XENPACK_STORE_GUEST_OWNS, 7}}));
+    EXPECT_EQ(*store_.read("/a/b"), "1");
+    EXPECT_EQ(*store_.read("/a/b/c"), "2");
+    const auto refused = own_->make({{"/d", "1"}, {"no path", "2"}});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, EINVAL);
+    EXPECT_EQ(store_.read("/d"), nullptr);
+    ASSERT_TRUE(own_->remove("/a/b"));
+    EXPECT_EQ(store_.read("/a/b/c"), nullptr);
+    EXPECT_NE(store_.read("/a"), nullptr);
+    EXPECT_TRUE(own_->remove("/a/b"));  // not there any more
+}
+
+TEST_F(OwnStore, AnIntroductionIsTold) {
+    int calls = 0;
+    settled_watch("@introduceDomain", calls);
+    ASSERT_TRUE(own_->introduce(7, 0xfefff, 1));
+    settle();
+    EXPECT_EQ(calls, 1);
+}
+
 TEST_F(OwnStore, GivesThePluginItsOwnHandleBack) {
     const auto given = own_->for_plugin();
     EXPECT_EQ(given.ops, &own_store_ops().ops);

@@ -94,6 +94,33 @@ class OwnStore final : public Store {
         return {};
     }
 
+    Expected<void> make(const std::vector<Node>& nodes) override {
+        std::vector<xenpack_store_node> list;
+        list.reserve(nodes.size());
+        for (const Node& node : nodes) {
+            list.push_back({node.path.c_str(), node.value.c_str(), node.access, node.domid});
+        }
+        const int r = ops_.ops.make(store_, list.data(), list.size());
+        if (r < 0) {
+            return broken(r, "making", nodes.front().path);
+        }
+        return {};
+    }
+
+    Expected<void> remove(const std::string& path) override {
+        if (const int r = ops_.ops.remove(store_, path.c_str()); r < 0) {
+            return broken(r, "removing", path);
+        }
+        return {};
+    }
+
+    Expected<void> introduce(std::uint32_t domid, std::uint64_t gfn, std::uint32_t port) override {
+        if (const int r = ops_.ops.introduce(store_, domid, gfn, port); r < 0) {
+            return broken(r, "introducing", domain_path(domid, ""));
+        }
+        return {};
+    }
+
     Expected<WatchHandle> watch(const std::string& path, Changed changed) override {
         auto watch = std::make_unique<OwnWatch>(ops_, store_, std::move(changed));
         if (const int r = watch->begin(path); r < 0) {

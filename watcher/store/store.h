@@ -9,6 +9,7 @@
 // Threads: the loop's. Reads and writes block for one round trip to xenstored each.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -51,6 +52,18 @@ class Store {
     [[nodiscard]] virtual Expected<void> write_guarded(
         const std::string& guard_path, const std::string& guard_value,
         const std::vector<std::pair<std::string, std::string>>& writes) = 0;
+
+    // As make, remove and introduce of xenpack_store_ops say.
+    struct Node {
+        std::string path;
+        std::string value;
+        xenpack_store_access access = XENPACK_STORE_AS_PARENT;
+        std::uint32_t domid = 0;
+    };
+    [[nodiscard]] virtual Expected<void> make(const std::vector<Node>& nodes) = 0;
+    [[nodiscard]] virtual Expected<void> remove(const std::string& path) = 0;
+    [[nodiscard]] virtual Expected<void> introduce(std::uint32_t domid, std::uint64_t gfn,
+                                                   std::uint32_t port) = 0;
 
     [[nodiscard]] virtual Expected<WatchHandle> watch(const std::string& path, Changed changed) = 0;
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -71,6 +72,18 @@ Descriptor connect_lifeline() {
     return socket;
 }
 
+// As xenstored keeps them: the first is the owner, which may do all, with what others may.
+std::vector<xs_permissions> permissions_of(const Store::Node& node) {
+    if (node.access == XENPACK_STORE_GUEST_OWNS) {
+        return {{node.domid, XS_PERM_NONE}};
+    }
+    std::vector<xs_permissions> list{{0, XS_PERM_NONE}};
+    if (node.access == XENPACK_STORE_GUEST_READS) {
+        list.push_back({node.domid, XS_PERM_READ});
+    }
+    return list;
+}
+
 class XenStore;
 
 // Held by the caller. Its id is the watch's token and is never used again, so that an event still
@@ -109,22 +122,37 @@ class XenStore final : public Store {
     Expected<void> write_guarded(
         const std::string& guard_path, const std::string& guard_value,
         const std::vector<std::pair<std::string, std::string>>& writes) override {
-        for (int i = 0; i < kTransactionTries; ++i) {
-            const xs_transaction_t t = xs_transaction_start(requests_.get());
-            if (t == XBT_NULL) {
-                return broken("starting a transaction", guard_path);
-            }
-            Expected<void> written = write_in(t, guard_path, guard_value, writes);
-            const bool ended = xs_transaction_end(requests_.get(), t, !written);
-            if (!written || ended) {
-                return written;
-            }
-            if (errno != EAGAIN) {
-                return broken("ending a transaction", guard_path);
-            }
+        return in_transaction(guard_path, [&](xs_transaction_t t) {
+            return write_in(t, guard_path, guard_value, writes);
+        });
+    }
+
+    Expected<void> make(const std::vector<Node>& nodes) override {
+        if (nodes.empty()) {
+            return {};
         }
-        return fail_with(EBUSY, "xenstore: writing below {}: others kept changing it in {} tries",
-                         guard_path, kTransactionTries);
+        return in_transaction(nodes.front().path, [&](xs_transaction_t t) -> Expected<void> {
+            for (const Node& node : nodes) {
+                if (auto ok = make_in(t, node); !ok) {
+                    return ok;
+                }
+            }
+            return {};
+        });
+    }
+
+    Expected<void> remove(const std::string& path) override {
+        if (!xs_rm(requests_.get(), XBT_NULL, path.c_str()) && errno != ENOENT) {
+            return broken("removing", path);
+        }
+        return {};
+    }
+
+    Expected<void> introduce(std::uint32_t domid, std::uint64_t gfn, std::uint32_t port) override {
+        if (!xs_introduce_domain(requests_.get(), domid, gfn, port)) {
+            return broken("introducing", fmt::format("domain {}", domid));
+        }
+        return {};
     }
 
     Expected<WatchHandle> watch(const std::string& path, Changed changed) override {
@@ -168,6 +196,44 @@ class XenStore final : public Store {
             return std::nullopt;
         }
         return broken("reading", path);
+    }
+
+    // `work` is done anew where others have changed what it has read.
+    template <class Work>
+    Expected<void> in_transaction(const std::string& path, Work&& work) {
+        for (int i = 0; i < kTransactionTries; ++i) {
+            const xs_transaction_t t = xs_transaction_start(requests_.get());
+            if (t == XBT_NULL) {
+                return broken("starting a transaction", path);
+            }
+            Expected<void> done = work(t);
+            const bool ended = xs_transaction_end(requests_.get(), t, !done);
+            if (!done || ended) {
+                return done;
+            }
+            if (errno != EAGAIN) {
+                return broken("ending a transaction", path);
+            }
+        }
+        return fail_with(EBUSY, "xenstore: writing below {}: others kept changing it in {} tries",
+                         path, kTransactionTries);
+    }
+
+    // A node that is made has its parent's permissions: what is to have those costs one request.
+    Expected<void> make_in(xs_transaction_t t, const Node& node) {
+        if (!xs_write(requests_.get(), t, node.path.c_str(), node.value.data(),
+                      static_cast<unsigned>(node.value.size()))) {
+            return broken("writing", node.path);
+        }
+        if (node.access == XENPACK_STORE_AS_PARENT) {
+            return {};
+        }
+        auto permissions = permissions_of(node);
+        if (!xs_set_permissions(requests_.get(), t, node.path.c_str(), permissions.data(),
+                                static_cast<unsigned>(permissions.size()))) {
+            return broken("giving permissions on", node.path);
+        }
+        return {};
     }
 
     Expected<void> write_in(xs_transaction_t t, const std::string& guard_path,
@@ -237,6 +303,12 @@ int plugin_write_guarded(void* store, const char* guard_path, const char* guard_
     return -ENOMEM;
 }
 
+// Codes that say more than that the store is broken.
+int failure_code(const Error& error) {
+    const int code = error.code;
+    return code == EBUSY || code == EINVAL || code == ENOSPC ? code : EIO;
+}
+
 int plugin_read(void* store, const char* path, char* buf, size_t size) noexcept try {
     const auto value = static_cast<Store*>(store)->read(path);
     if (!value) {
@@ -251,6 +323,33 @@ int plugin_read(void* store, const char* path, char* buf, size_t size) noexcept 
     }
     std::memcpy(buf, text.c_str(), text.size() + 1);
     return static_cast<int>(text.size());
+} catch (const std::bad_alloc&) {
+    return -ENOMEM;
+}
+
+int plugin_make(void* store, const xenpack_store_node* nodes, size_t n) noexcept try {
+    std::vector<Store::Node> list;
+    list.reserve(n);
+    for (const xenpack_store_node& node : std::span(nodes, n)) {
+        list.push_back({node.path, node.value, node.access, node.domid});
+    }
+    const auto made = static_cast<Store*>(store)->make(list);
+    return made ? 0 : -failure_code(made.error());
+} catch (const std::bad_alloc&) {
+    return -ENOMEM;
+}
+
+int plugin_remove(void* store, const char* path) noexcept try {
+    const auto removed = static_cast<Store*>(store)->remove(path);
+    return removed ? 0 : -failure_code(removed.error());
+} catch (const std::bad_alloc&) {
+    return -ENOMEM;
+}
+
+int plugin_introduce(void* store, std::uint32_t domid, std::uint64_t gfn,
+                     std::uint32_t port) noexcept try {
+    const auto introduced = static_cast<Store*>(store)->introduce(domid, gfn, port);
+    return introduced ? 0 : -failure_code(introduced.error());
 } catch (const std::bad_alloc&) {
     return -ENOMEM;
 }
@@ -278,7 +377,8 @@ Expected<std::optional<Untrusted<std::string>>> Store::read_untrusted(const std:
 }
 
 Store::ForPlugin Store::for_plugin() {
-    static constexpr xenpack_store_ops kOps{plugin_write_guarded, plugin_read};
+    static constexpr xenpack_store_ops kOps{plugin_write_guarded, plugin_read, plugin_make,
+                                            plugin_remove, plugin_introduce};
     return {&kOps, this};
 }
 

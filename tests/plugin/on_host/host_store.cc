@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// libxenstore behind the two calls a plugin may make. Called by plugin_probe.
+// libxenstore behind the two calls that the probed plugin makes; it forks nothing. Called by
+// plugin_probe.
 #include "tests/plugin/on_host/host_store.h"
 
 #include <cerrno>
@@ -67,7 +68,7 @@ struct HostStore::Table {
         return fits ? static_cast<int>(length) : -ENOBUFS;
     }
 
-    static constexpr xenpack_store_ops kOps{write_guarded, read};
+    static constexpr xenpack_store_ops kOps{write_guarded, read, nullptr, nullptr, nullptr};
 };
 
 HostStore::HostStore() : xs_{xs_open(0)} {
