@@ -5,8 +5,10 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "watcher/loop/loop.h"
 #include "watcher/store/own_store.h"
@@ -14,6 +16,9 @@
 
 namespace xenpack {
 namespace {
+
+// Room for a plugin's sentences of what is missing.
+constexpr std::size_t kMissingBytes = 4096;
 
 Expected<const xenpack_toolstack_ops*> load_table(const std::string& name) {
     const std::string path =
@@ -170,6 +175,98 @@ Expected<xenpack_start_cost> Toolstack::start_cost(const std::string& config_jso
     }
     xenpack_start_cost cost{};
     return checked(ops_->start_cost(ts_, config_json.c_str(), &cost)).map([&] { return cost; });
+}
+
+Expected<void> Toolstack::can_fork() const {
+    if (ops_->fork_missing == nullptr) {
+        return fail_with(ENOSYS, "{} makes no templates and no forks", description());
+    }
+    return {};
+}
+
+Expected<std::vector<std::string>> Toolstack::fork_missing() {
+    if (auto ok = can_fork(); !ok) {
+        return tl::unexpected(std::move(ok.error()));
+    }
+    std::array<char, kMissingBytes> text{};
+    if (auto ok = checked(ops_->fork_missing(ts_, text.data(), text.size())); !ok) {
+        return tl::unexpected(std::move(ok.error()));
+    }
+    std::vector<std::string> missing;
+    std::string_view rest(text.data());
+    while (!rest.empty()) {
+        const std::size_t end = std::min(rest.find('\n'), rest.size());
+        if (end > 0) {
+            missing.emplace_back(rest.substr(0, end));
+        }
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    return missing;
+}
+
+// The plugin keeps `done`, as its argument, until it has called it; where it refuses at once it
+// keeps nothing.
+template <class Begin>
+Expected<void> Toolstack::begin(Done done, Begin&& begin_it) {
+    if (auto ok = can_fork(); !ok) {
+        return ok;
+    }
+    auto kept = std::make_unique<Done>(std::move(done));
+    const int r = std::forward<Begin>(begin_it)(
+        [](void* arg, int result, const char* why) {
+            const std::unique_ptr<Done> call(static_cast<Done*>(arg));
+            (*call)(result < 0 ? Expected<void>(fail_with(-result, "{}", why)) : Expected<void>());
+        },
+        kept.get());
+    if (r >= 0) {
+        static_cast<void>(kept.release());
+    }
+    return checked(r);
+}
+
+Expected<void> Toolstack::seal(std::uint32_t domid, const Uuid& uuid, const std::string& name,
+                               std::uint64_t timeout_ms, Done done) {
+    return begin(std::move(done), [&](xenpack_done called, void* arg) {
+        return ops_->seal(ts_, domid, uuid.data(), name.c_str(), timeout_ms, called, arg);
+    });
+}
+
+Expected<void> Toolstack::destroy(std::uint32_t domid, const Uuid& uuid, Done done) {
+    return begin(std::move(done), [&](xenpack_done called, void* arg) {
+        return ops_->destroy(ts_, domid, uuid.data(), called, arg);
+    });
+}
+
+Expected<void> Toolstack::fork(const ForkRequest& request, ForkDone done) {
+    if (auto ok = can_fork(); !ok) {
+        return ok;
+    }
+    std::vector<xenpack_store_write> identity;
+    identity.reserve(request.identity.size());
+    for (const auto& [path, value] : request.identity) {
+        identity.push_back({path.c_str(), value.c_str()});
+    }
+    xenpack_fork_request plain{};
+    plain.template_domid = request.template_domid;
+    std::copy(request.template_uuid.begin(), request.template_uuid.end(), plain.template_uuid);
+    plain.name = request.name.c_str();
+    std::copy(request.uuid.begin(), request.uuid.end(), plain.uuid);
+    plain.identity = identity.data();
+    plain.identity_n = identity.size();
+    plain.paused = request.paused ? 1 : 0;
+    auto kept = std::make_unique<ForkDone>(std::move(done));
+    const int r = ops_->fork(
+        ts_, &plain,
+        [](void* arg, int result, const char* why, const xenpack_fork_result* made) {
+            const std::unique_ptr<ForkDone> call(static_cast<ForkDone*>(arg));
+            (*call)(result < 0 ? Expected<xenpack_fork_result>(fail_with(-result, "{}", why))
+                               : Expected<xenpack_fork_result>(*made));
+        },
+        kept.get());
+    if (r >= 0) {
+        static_cast<void>(kept.release());
+    }
+    return checked(r);
 }
 
 }  // namespace xenpack

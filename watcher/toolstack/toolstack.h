@@ -9,6 +9,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "plugin/toolstack.h"
@@ -44,6 +46,16 @@ class PluginObject {
     const xenpack_toolstack_ops* ops_;
 };
 
+// As xenpack_fork_request. The paths of `identity` are relative to the fork's xenpack/fork.
+struct ForkRequest {
+    std::uint32_t template_domid = 0;
+    Uuid template_uuid{};
+    std::string name;
+    Uuid uuid{};
+    std::vector<std::pair<std::string, std::string>> identity;
+    bool paused = false;
+};
+
 class Toolstack {
   public:
     struct Callbacks {
@@ -75,9 +87,27 @@ class Toolstack {
     [[nodiscard]] Expected<void> set_limit(std::uint32_t domid, const Uuid& uuid,
                                            std::uint64_t limit_kib);
 
+    // What forks need and this host has not, a sentence each: none, and there can be forks.
+    [[nodiscard]] Expected<std::vector<std::string>> fork_missing();
+
+    // These begin something. A failure returned is all there is: `done` is then never called. Else
+    // it is called once, in the loop, never inside the call; destroying this calls it with
+    // ECANCELED for what is under way. It may begin the next, but not destroy this.
+    using Done = std::function<void(Expected<void>)>;
+    using ForkDone = std::function<void(Expected<xenpack_fork_result>)>;
+    // ETIMEDOUT: it did not suspend in time and runs on; ENOTSUP: it cannot be a template.
+    [[nodiscard]] Expected<void> seal(std::uint32_t domid, const Uuid& uuid,
+                                      const std::string& name, std::uint64_t timeout_ms, Done done);
+    // ENOMEM: Xen has not enough memory; EEXIST: the name is taken.
+    [[nodiscard]] Expected<void> fork(const ForkRequest& request, ForkDone done);
+    [[nodiscard]] Expected<void> destroy(std::uint32_t domid, const Uuid& uuid, Done done);
+
   private:
     Toolstack() = default;
     Expected<void> checked(int result) const;
+    Expected<void> can_fork() const;
+    template <class Begin>
+    Expected<void> begin(Done done, Begin&& begin_it);
 
     const xenpack_toolstack_ops* ops_ = nullptr;
     xenpack_toolstack* ts_ = nullptr;
