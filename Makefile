@@ -308,9 +308,10 @@ build/tests/idle_kernel: tests/lab/tools/idle_kernel.S
 	$(call say,LINK,$@)$(CC) -nostdlib -static -no-pie -Wl,--build-id=none \
 	    -Wl,-Ttext-segment=0x100000 -o $@ $<
 
-$(addprefix build/tests/,$(lab_tools)): build/tests/%: build/obj/tests/lab/tools/%.o
+$(addprefix build/tests/,$(lab_tools)): build/tests/%: build/obj/tests/lab/tools/%.o build/rooms.a
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $< $(XENLIGHT_LIBS) $(XENSTORE_LIBS)
+	$(call say,LINK,$@)$(CXX) $(CXXFLAGS) $(LDFLAGS) -Wl,--as-needed -o $@ $< build/rooms.a \
+	    $(XENLIGHT_LIBS) $(host_libs)
 
 demo: $(lab_needs) ; $(Q)tests/lab/demo $(lab_payload)
 bench: $(lab_needs) ; $(Q)tests/lab/bench $(lab_payload)

@@ -18,6 +18,8 @@ struct HostFiles {
         "/usr/libexec/xen/bin/libxl-save-helper",
         "/usr/local/lib/xen/bin/libxl-save-helper",
     };
+    // libxl's hotplug scripts (XEN_SCRIPT_DIR of Xen's configure).
+    std::string scripts = "/etc/xen/scripts";
 };
 
 }  // namespace xenpack

@@ -16,17 +16,6 @@ namespace {
 // One round trip lists this many domains. A larger host takes more of them.
 constexpr unsigned kListBatch = 256;
 
-tl::unexpected<Error> refused(const std::string& what, int code) {
-    // A hypervisor answers EACCES to a control call of another interface version.
-    if (code == EACCES) {
-        return fail_with(code,
-                         "{}: Xen refused the call; either its version is not {} or this process "
-                         "may not control it",
-                         what, XENPACK_XEN_VERSION);
-    }
-    return fail_with(code, "{}: {}", what, std::strerror(code));
-}
-
 tl::unexpected<Error> gone(std::uint32_t domid, const std::uint8_t uuid[16]) {
     return fail_with(ESRCH, "domain {} with uuid {} is not there (any more)", domid,
                      uuid_text(uuid));
@@ -60,6 +49,7 @@ xenpack_domain to_domain(const xc_domaininfo_t& info) noexcept {
     }
     domain.current_kib = info.tot_pages * kPageKib;
     domain.limit_kib = info.max_pages * kPageKib;
+    domain.shared_kib = info.shr_pages * kPageKib;
     domain.claimed_kib = info.outstanding_pages * kPageKib;
     domain.cpu_time_ns = info.cpu_time;
     domain.vcpus_online = info.nr_online_vcpus;
@@ -76,6 +66,17 @@ bool may_have_videoram(const xc_domaininfo_t& info) noexcept {
 }
 
 }  // namespace
+
+tl::unexpected<Error> hypercall_failure(const std::string& what, int code) {
+    // A hypervisor answers EACCES to a control call of another interface version.
+    if (code == EACCES) {
+        return fail_with(code,
+                         "{}: Xen refused the call; either its version is not {} or this process "
+                         "may not control it",
+                         what, XENPACK_XEN_VERSION);
+    }
+    return fail_with(code, "{}: {}", what, std::strerror(code));
+}
 
 std::string uuid_text(const std::uint8_t uuid[16]) {
     std::string text;
@@ -99,7 +100,7 @@ Expected<Hypervisor> Hypervisor::open(xentoollog_logger* logger) {
 Expected<xenpack_host> Hypervisor::host() {
     xc_physinfo_t info{};
     if (xc_physinfo(xc_.get(), &info) != 0) {
-        return refused("cannot ask Xen how much memory the host has", errno);
+        return hypercall_failure("cannot ask Xen how much memory the host has", errno);
     }
     // Xen counts claimed pages among the free ones, and pages on its scrub list in neither.
     // Claims are checked against what is free only when made, so they can exceed it later.
@@ -121,7 +122,7 @@ Expected<std::vector<xenpack_domain>> Hypervisor::list() {
     for (;;) {
         const int n = xc_domain_getinfolist(xc_.get(), next, kListBatch, batch.data());
         if (n < 0) {
-            return refused("cannot list the domains", errno);
+            return hypercall_failure("cannot list the domains", errno);
         }
         for (int i = 0; i < n; ++i) {
             domains.push_back(to_domain(batch[static_cast<std::size_t>(i)]));
@@ -137,7 +138,7 @@ Expected<DomainFacts> Hypervisor::domain(std::uint32_t domid, const std::uint8_t
     xc_domaininfo_t info{};
     const int n = xc_domain_getinfolist(xc_.get(), domid, 1, &info);
     if (n < 0) {
-        return refused(fmt::format("cannot ask Xen about domain {}", domid), errno);
+        return hypercall_failure(fmt::format("cannot ask Xen about domain {}", domid), errno);
     }
     // The call answers with the first domain that is not below domid.
     if (n == 0 || info.domain != domid || std::memcmp(info.handle, uuid, 16) != 0) {
@@ -148,18 +149,58 @@ Expected<DomainFacts> Hypervisor::domain(std::uint32_t domid, const std::uint8_t
 
 Expected<void> Hypervisor::set_limit(std::uint32_t domid, std::uint64_t limit_kib) {
     if (xc_domain_setmaxmem(xc_.get(), domid, limit_kib) != 0) {
-        return refused(fmt::format("cannot limit domain {} to {} KiB in Xen", domid, limit_kib),
-                       errno);
+        return hypercall_failure(
+            fmt::format("cannot limit domain {} to {} KiB in Xen", domid, limit_kib), errno);
     }
     return {};
 }
 
 Expected<void> Hypervisor::set_pod_target(std::uint32_t domid, std::uint64_t pages) {
     if (xc_domain_set_pod_target(xc_.get(), domid, pages, nullptr, nullptr, nullptr) != 0) {
-        return refused(fmt::format("cannot set the populate-on-demand target of domain {} to {} "
-                                   "pages in Xen",
-                                   domid, pages),
-                       errno);
+        return hypercall_failure(
+            fmt::format("cannot set the populate-on-demand target of domain {} to {} "
+                        "pages in Xen",
+                        domid, pages),
+            errno);
+    }
+    return {};
+}
+
+Expected<std::uint64_t> Hypervisor::pod_pages(std::uint32_t domid) {
+    std::uint64_t held = 0;
+    std::uint64_t cached = 0;
+    std::uint64_t open = 0;
+    if (xc_domain_get_pod_target(xc_.get(), domid, &held, &cached, &open) != 0) {
+        return hypercall_failure(
+            fmt::format("cannot ask Xen which pages of domain {} are populated", domid), errno);
+    }
+    return open;
+}
+
+Expected<void> Hypervisor::pause(std::uint32_t domid) {
+    if (xc_domain_pause(xc_.get(), domid) != 0) {
+        return hypercall_failure(fmt::format("cannot pause domain {}", domid), errno);
+    }
+    return {};
+}
+
+Expected<void> Hypervisor::unpause(std::uint32_t domid) {
+    if (xc_domain_unpause(xc_.get(), domid) != 0) {
+        return hypercall_failure(fmt::format("cannot unpause domain {}", domid), errno);
+    }
+    return {};
+}
+
+Expected<void> Hypervisor::soft_reset(std::uint32_t domid) {
+    if (xc_domain_soft_reset(xc_.get(), domid) != 0) {
+        return hypercall_failure(fmt::format("cannot reset domain {}", domid), errno);
+    }
+    return {};
+}
+
+Expected<void> Hypervisor::destroy(std::uint32_t domid) {
+    if (xc_domain_destroy(xc_.get(), domid) != 0) {
+        return hypercall_failure(fmt::format("cannot destroy domain {}", domid), errno);
     }
     return {};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // Hypervisor: the handful of hypercalls this plugin makes itself, through libxc. Each is one short
-// call that takes no lock and waits for no process. Used by everything in the plugin but XlContext.
+// call that waits for no process. Used by everything in the plugin but XlContext.
 // It keeps no state and reports no events.
 #pragma once
 
@@ -25,6 +25,9 @@ struct DomainFacts {
 // The text of a uuid as libxl writes it in the store: 8-4-4-4-12 lower-case hexadecimal digits.
 std::string uuid_text(const std::uint8_t uuid[16]);
 
+// A failed hypercall as a sentence. `code` is the errno it left.
+tl::unexpected<Error> hypercall_failure(const std::string& what, int code);
+
 class Hypervisor {
   public:
     // `logger` must outlive the result. Fails with EPERM or ENODEV.
@@ -44,6 +47,20 @@ class Hypervisor {
     // How many pages populate-on-demand is to keep ready; of no effect on a domain without it.
     // Only ever adds: Xen takes nothing back on a smaller number.
     Expected<void> set_pod_target(std::uint32_t domid, std::uint64_t pages);
+    // How many of its pages are still to be made when they are first touched.
+    Expected<std::uint64_t> pod_pages(std::uint32_t domid);
+
+    // Pauses are counted in Xen: each pause needs an unpause of its own.
+    Expected<void> pause(std::uint32_t domid);
+    Expected<void> unpause(std::uint32_t domid);
+    // Takes a suspended, paused domain's event channels and its registered pages from it. What
+    // fails ends it.
+    Expected<void> soft_reset(std::uint32_t domid);
+    // Of a domain that nothing but Xen knows of: libxl destroys the others.
+    Expected<void> destroy(std::uint32_t domid);
+
+    // For files with hypercalls of their own.
+    xc_interface* handle() const noexcept { return xc_.get(); }
 
   private:
     struct Close {

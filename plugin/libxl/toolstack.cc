@@ -6,19 +6,29 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "plugin/libxl/created_config.h"
+#include "plugin/libxl/destroy.h"
 #include "plugin/libxl/domain_watch.h"
+#include "plugin/libxl/fork.h"
+#include "plugin/libxl/fork_domain.h"
 #include "plugin/libxl/hypervisor.h"
+#include "plugin/libxl/jobs.h"
+#include "plugin/libxl/later.h"
 #include "plugin/libxl/saving.h"
+#include "plugin/libxl/seal.h"
 #include "plugin/libxl/start_cost.h"
+#include "plugin/libxl/taken_names.h"
 #include "plugin/libxl/targets.h"
+#include "plugin/libxl/templates.h"
 #include "plugin/libxl/tool_log.h"
 #include "plugin/libxl/version.h"
 #include "plugin/libxl/xl_context.h"
@@ -26,24 +36,44 @@
 namespace xenpack {
 namespace {
 
+// Closing waits this long for what is under way to be undone. libxl's own waits for a backend end
+// after 10 s and for a hotplug script after 40 s (tools/libs/light/libxl_internal.h).
+constexpr std::chrono::seconds kCloseLongest{60};
+
 // In the order of construction; each outlives those below it.
 struct Toolstack {
     Toolstack(const xenpack_watcher_ops& ops, const HostFiles& files)
-        : watcher{ops}, log{watcher}, helpers{files.proc, files.save_helpers} {}
+        : watcher{ops},
+          log{watcher},
+          scripts{files.scripts},
+          helpers{files.proc, files.save_helpers},
+          later{watcher},
+          jobs{later} {}
+    ~Toolstack() { end_jobs(); }
     Toolstack(const Toolstack&) = delete;
     Toolstack& operator=(const Toolstack&) = delete;
 
     Expected<void> attach();
     void look_again();
     void report_lost();
+    void end_jobs();
+    // Asked of Xen until nothing is missing.
+    Expected<std::vector<std::string>> fork_missing();
 
     xenpack_watcher_ops watcher;
     ToolLog log;
+    std::string scripts;
     SaveHelpers helpers;
+    Later later;
     std::unique_ptr<Hypervisor> xen;
     std::unique_ptr<XlContext> xl;
     std::unique_ptr<DomainWatch> domains;
     std::unique_ptr<Targets> targets;
+    std::unique_ptr<TakenNames> names;
+    std::unique_ptr<Templates> templates;
+    std::unique_ptr<Tools> tools;
+    Jobs jobs;
+    bool has_all_for_forks = false;
     std::string last_error;
 };
 
@@ -61,6 +91,10 @@ Expected<void> Toolstack::attach() {
     xl = std::move(*context);
     domains = std::make_unique<DomainWatch>(watcher, *xen, *xl);
     targets = std::make_unique<Targets>(watcher, *xen, *xl, helpers);
+    names = std::make_unique<TakenNames>(watcher, *xen);
+    templates = std::make_unique<Templates>(watcher, *xen, *xl);
+    tools = std::make_unique<Tools>(
+        Tools{watcher, *xen, *xl, helpers, later, *names, *templates, jobs, scripts});
     return {};
 }
 
@@ -72,17 +106,35 @@ void Toolstack::look_again() {
         watcher.log(watcher.user, XENPACK_LOG_WARNING, ok.error().what.c_str());
         return;
     }
+    jobs.host_changed();
     domains->report();
+}
+
+// There is no loop any more for libxl: it is served here, until all is undone.
+void Toolstack::end_jobs() {
+    jobs.cancel_all();
+    if (xl) {
+        xl->serve(kCloseLongest, [this] {
+            later.run_all();
+            return jobs.empty();
+        });
+    }
+    jobs.abandon_all();
+}
+
+Expected<std::vector<std::string>> Toolstack::fork_missing() {
+    if (has_all_for_forks) {
+        return std::vector<std::string>{};
+    }
+    auto missing = ForkDomains(*xen).missing();
+    has_all_for_forks = missing && missing->empty();
+    return missing;
 }
 
 // The watcher may close this toolstack in on_event, so that is the last thing done.
 void Toolstack::report_lost() {
     const xenpack_event event{XENPACK_HOST_LOST, 0, {}, -1};
     watcher.on_event(watcher.user, &event);
-}
-
-int code_of(const Error& error) noexcept {
-    return error.code > 0 ? -error.code : -EIO;
 }
 
 Toolstack* inside(xenpack_toolstack* ts) noexcept {
@@ -210,6 +262,52 @@ int table_start_cost(xenpack_toolstack* ts, const char* config_json, xenpack_sta
     });
 }
 
+int table_fork_missing(xenpack_toolstack* ts, char* missing, std::size_t size) {
+    return answer(ts, [&](Toolstack& t) -> Expected<int> {
+        const auto found = t.fork_missing();
+        if (!found) {
+            return tl::unexpected(found.error());
+        }
+        std::string text;
+        for (const std::string& sentence : *found) {
+            text += sentence + "\n";
+        }
+        std::snprintf(missing, size, "%s", text.c_str());
+        return static_cast<int>(found->size());
+    });
+}
+
+int table_seal(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16],
+               const char* name, std::uint64_t timeout_ms, xenpack_done called, void* arg) {
+    return answer(ts, [&](Toolstack& t) -> Expected<int> {
+        auto missing = t.fork_missing();
+        if (!missing) {
+            return tl::unexpected(missing.error());
+        }
+        Sealing::Request request{domid, copy_uuid(uuid), name, timeout_ms, std::move(*missing)};
+        return done(
+            t.jobs.add(std::make_unique<Sealing>(*t.tools, std::move(request), called, arg)));
+    });
+}
+
+int table_fork(xenpack_toolstack* ts, const xenpack_fork_request* request, xenpack_fork_done called,
+               void* arg) {
+    return answer(ts, [&](Toolstack& t) -> Expected<int> {
+        if (*request->name == '\0') {
+            return fail_with(EINVAL, "a fork needs a name");
+        }
+        return done(t.jobs.add(std::make_unique<Forking>(*t.tools, *request, called, arg)));
+    });
+}
+
+int table_destroy(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16],
+                  xenpack_done called, void* arg) {
+    return answer(ts, [&](Toolstack& t) {
+        return done(t.jobs.add(
+            std::make_unique<Destroying>(*t.tools, domid, copy_uuid(uuid), called, arg)));
+    });
+}
+
 constexpr xenpack_toolstack_ops kTable{
     XENPACK_TOOLSTACK_VERSION,
     "libxl",
@@ -226,10 +324,10 @@ constexpr xenpack_toolstack_ops kTable{
     table_start_cost,
     nullptr,
     nullptr,
-    nullptr,
-    nullptr,
-    nullptr,
-    nullptr,
+    table_fork_missing,
+    table_seal,
+    table_fork,
+    table_destroy,
 };
 
 }  // namespace

@@ -16,6 +16,10 @@ extern "C" {
 #include <libxl_event.h>
 #include <libxl_utils.h>
 #include <xenctrl.h>
+#include <xenguest.h>
 #include <xentoollog.h>
+
+// Needs what xenctrl.h defines.
+#include <xen/hvm/params.h>
 }
 #pragma GCC diagnostic pop

@@ -3,19 +3,27 @@
 // its lock held, and by the loop. A hook must not throw, call libxl, or report anything to it.
 #include "plugin/libxl/xl_context.h"
 
+#include <poll.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 namespace xenpack {
 namespace {
 
 static_assert(XENPACK_IN == POLLIN && XENPACK_OUT == POLLOUT);
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::uint64_t kMicrosecondsPerSecond = 1000000;
+
+// Without the loop nobody tells of ended children: they are looked for this often.
+constexpr std::chrono::milliseconds kChildrenEvery{10};
 
 short loop_events(short poll_events) noexcept {
     return static_cast<short>(poll_events & (XENPACK_IN | XENPACK_OUT));
@@ -69,6 +77,8 @@ struct XlContext::Hooks {
             self->live_.erase(r);
             return ERROR_OSEVENT_REG_FAIL;
         }
+        r->fd = fd;
+        r->events = loop_events(events);
         *out = r;
         return 0;
     } catch (...) {
@@ -80,7 +90,11 @@ struct XlContext::Hooks {
         auto* r = static_cast<Registration*>(*registration);
         const int r_loop =
             self->watcher_.loop_ops->fd_modify(self->watcher_.loop, r->handle, loop_events(events));
-        return r_loop == 0 ? 0 : ERROR_OSEVENT_REG_FAIL;
+        if (r_loop != 0) {
+            return ERROR_OSEVENT_REG_FAIL;
+        }
+        r->events = loop_events(events);
+        return 0;
     }
 
     static void fd_deregister(void* user, int, void* registration) noexcept {
@@ -95,11 +109,12 @@ struct XlContext::Hooks {
         auto* self = static_cast<XlContext*>(user);
         Registration* r = self->adopt(for_libxl, true);
         const xenpack_loop_ops& ops = *self->watcher_.loop_ops;
-        if (ops.timeout_register(self->watcher_.loop, delay_until_us(when), &on_timeout, r,
-                                 &r->handle) != 0) {
+        const std::uint64_t delay_us = delay_until_us(when);
+        if (ops.timeout_register(self->watcher_.loop, delay_us, &on_timeout, r, &r->handle) != 0) {
             self->live_.erase(r);
             return ERROR_OSEVENT_REG_FAIL;
         }
+        r->due = Clock::now() + std::chrono::microseconds(delay_us);
         *out = r;
         return 0;
     } catch (...) {
@@ -112,12 +127,13 @@ struct XlContext::Hooks {
         auto* r = static_cast<Registration*>(*registration);
         const xenpack_loop_ops& ops = *self->watcher_.loop_ops;
         void* fresh = nullptr;
-        if (ops.timeout_register(self->watcher_.loop, delay_until_us(when), &on_timeout, r,
-                                 &fresh) != 0) {
+        const std::uint64_t delay_us = delay_until_us(when);
+        if (ops.timeout_register(self->watcher_.loop, delay_us, &on_timeout, r, &fresh) != 0) {
             return ERROR_OSEVENT_REG_FAIL;
         }
         ops.timeout_deregister(self->watcher_.loop, r->handle);
         r->handle = fresh;
+        r->due = Clock::now() + std::chrono::microseconds(delay_us);
         return 0;
     }
 
@@ -183,10 +199,15 @@ Expected<void> XlContext::attach(xentoollog_logger* logger) {
 }
 
 // Freeing the context deregisters its descriptors, but leaves cancelled timeouts with the loop, and
-// what they would give to libxl is freed with it: they must go before the loop runs again.
+// what they would give to libxl is freed with it: they must go before the loop runs again. libxl
+// aborts the program that frees it with an operation under way, so then it is left to the
+// program's end.
 XlContext::~XlContext() {
     if (has_child_hook_) {
         watcher_.loop_ops->child_deregister(watcher_.loop);
+    }
+    if (operations_ > 0) {
+        static_cast<void>(ctx_.release());
     }
     ctx_.reset();
     for (const auto& [r, owned] : live_) {
@@ -195,6 +216,54 @@ XlContext::~XlContext() {
         } else {
             watcher_.loop_ops->fd_deregister(watcher_.loop, r->handle);
         }
+    }
+}
+
+bool XlContext::serve(std::chrono::milliseconds longest, const std::function<bool()>& is_over) {
+    const Clock::time_point until = Clock::now() + longest;
+    while (!is_over()) {
+        if (is_lost_ || Clock::now() >= until) {
+            return false;
+        }
+        serve_once(until);
+    }
+    return true;
+}
+
+XlContext::Registration* XlContext::next_due() {
+    Registration* next = nullptr;
+    for (const auto& [r, owned] : live_) {
+        if (r->is_timeout && (next == nullptr || r->due < next->due)) {
+            next = r;
+        }
+    }
+    return next;
+}
+
+// A callback may take away any registration, so each is looked for anew before it is called.
+void XlContext::serve_once(Clock::time_point until) {
+    std::vector<pollfd> polled;
+    std::vector<Registration*> whose;
+    for (const auto& [r, owned] : live_) {
+        if (!r->is_timeout && r->events != 0) {
+            polled.push_back({r->fd, r->events, 0});
+            whose.push_back(r);
+        }
+    }
+    Registration* timeout = next_due();
+    auto wake = std::min(until, Clock::now() + kChildrenEvery);
+    wake = timeout != nullptr ? std::min(wake, timeout->due) : wake;
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(wake - Clock::now()).count();
+    poll(polled.data(), polled.size(), static_cast<int>(std::max<std::int64_t>(wait, 0)));
+    libxl_childproc_sigchld_occurred(ctx_.get());
+    for (std::size_t i = 0; i < polled.size(); ++i) {
+        if (polled[i].revents != 0 && live_.contains(whose[i])) {
+            Hooks::on_ready(whose[i], polled[i].fd, polled[i].revents);
+        }
+    }
+    if (timeout != nullptr && live_.contains(timeout) && timeout->due <= Clock::now()) {
+        watcher_.loop_ops->timeout_deregister(watcher_.loop, timeout->handle);
+        Hooks::on_timeout(timeout);
     }
 }
 

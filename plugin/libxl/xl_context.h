@@ -7,6 +7,7 @@
 // Thread: the loop's. Everything libxl calls back runs there, because only there is libxl called.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -42,6 +43,17 @@ class XlContext {
     bool is_lost() const noexcept { return is_lost_; }
     const std::string& why_lost() const noexcept { return why_lost_; }
 
+    // How many of libxl's asynchronous calls are under way: while there are, libxl cannot be freed.
+    void operation_begun() noexcept { ++operations_; }
+    void operation_ended() noexcept { --operations_; }
+
+    // Serves libxl without the loop, for the end of a program, until `is_over` says so: asked again
+    // after each thing that has happened. False where that took longer than `longest`.
+    bool serve(std::chrono::milliseconds longest, const std::function<bool()>& is_over);
+
+    // From here on is_lost().
+    void lose(const char* message, int errnoval = 0) noexcept;
+
     // Asks for domain_changed when the domain shuts down (once) and when it ends. Null on failure.
     // The handle stays valid, whatever becomes of the domain, until given to ignore_end().
     libxl_evgen_domain_death* watch_end(std::uint32_t domid) noexcept;
@@ -54,6 +66,9 @@ class XlContext {
         void* for_libxl;
         void* handle;  // the loop's
         bool is_timeout;
+        short events = 0;                             // of a descriptor
+        int fd = -1;                                  // -1: a timeout
+        std::chrono::steady_clock::time_point due{};  // of a timeout
     };
     struct Free {
         void operator()(libxl_ctx* ctx) const noexcept { libxl_ctx_free(ctx); }
@@ -62,7 +77,8 @@ class XlContext {
     XlContext(const xenpack_watcher_ops& watcher, Listener listener);
     Expected<void> attach(xentoollog_logger* logger);
     Registration* adopt(void* for_libxl, bool is_timeout);
-    void lose(const char* message, int errnoval) noexcept;
+    void serve_once(std::chrono::steady_clock::time_point until);
+    Registration* next_due();
 
     const xenpack_watcher_ops& watcher_;
     std::unordered_map<Registration*, std::unique_ptr<Registration>> live_;
@@ -71,6 +87,7 @@ class XlContext {
     bool is_lost_ = false;
     std::string why_lost_;
     bool has_child_hook_ = false;
+    int operations_ = 0;
     std::unique_ptr<libxl_ctx, Free> ctx_;
 };
 

@@ -9,5 +9,6 @@ int open_on(const xenpack_watcher_ops* watcher, const char* sysfs, const char* p
             xenpack_toolstack** ts_r, char* error, std::size_t size) {
     // Beside proc: a test that makes this file before open() has a helper whose starts are noticed.
     const std::string helper = std::string(proc) + "/../libxl-save-helper";
-    return xenpack::open_toolstack(watcher, {sysfs, proc, {helper}}, ts_r, error, size);
+    const std::string scripts = std::string(proc) + "/../scripts";
+    return xenpack::open_toolstack(watcher, {sysfs, proc, {helper}, scripts}, ts_r, error, size);
 }
