@@ -41,7 +41,7 @@ void fake_host_write(const char* path, const void* contents, size_t size) {
         mkdir(full, 0700);
         *slash = '/';
     }
-    fd = open(full, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    fd = open(full, O_WRONLY | O_CREAT | O_TRUNC, 0700);
     if (fd < 0 || write(fd, contents, size) != (ssize_t)size)
         die(full);
     close(fd);

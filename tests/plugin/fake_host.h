@@ -18,7 +18,7 @@ extern "C" {
 void fake_host_make(void);
 void fake_host_remove(void);
 
-/* Writes DIR/PATH, making its directories. `path` begins with "sys/" or "proc/". */
+/* Writes DIR/PATH, making its directories. `path` begins with "sys/", "proc/" or "scripts/". */
 void fake_host_write(const char* path, const void* contents, size_t size);
 void fake_host_unlink(const char* path);
 /* A process libxl's helper: argv as libxl runs it, `mode` "--save-domain" or "--restore-domain". */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tests/plugin/calls.h"
+#include "tests/plugin/fake_fork.h"
 #include "tests/plugin/fake_watcher.h"
 
 struct fake_xen xen;
@@ -15,6 +16,7 @@ struct fake_xen xen;
 static char a_context, an_interface; /* only their addresses are used */
 
 void fake_xen_reset(void) {
+    fake_fork_reset();
     memset(&xen, 0, sizeof xen);
     xen.physinfo.total_pages = 262144;
     xen.physinfo.free_pages = 131072;
@@ -159,6 +161,9 @@ int libxl_ctx_free(libxl_ctx* ctx) {
 
     if (!ctx)
         return 0;
+    for (i = 0; i < FAKE_OPERATIONS; i++)
+        if (forking.held[i].what)
+            abort(); /* as libxl does with an operation under way */
     for (i = 0; i < FAKE_REGISTRATIONS; i++)
         if (xen.registrations[i].live && !xen.registrations[i].is_timeout)
             fake_xl_fd_deregister(&xen.registrations[i]);
@@ -190,11 +195,15 @@ int libxl_set_memory_target(libxl_ctx* ctx, uint32_t domid, int64_t target_memkb
 
 int libxl_userdata_retrieve(libxl_ctx* ctx, uint32_t domid, const char* userdata_userid,
                             uint8_t** data_r, int* datalen_r) {
+    const char* kept = fake_userdata(domid, userdata_userid);
+
     (void)ctx;
-    (void)domid;
     *data_r = NULL;
     *datalen_r = 0;
-    if (xen.record && !strcmp(userdata_userid, "libxl-json")) {
+    if (kept) {
+        *data_r = (uint8_t*)strdup(kept);
+        *datalen_r = (int)strlen(kept) + 1;
+    } else if (xen.record && !strcmp(userdata_userid, "libxl-json")) {
         *data_r = (uint8_t*)strdup(xen.record);
         *datalen_r = (int)strlen(xen.record) + 1;
     }
@@ -208,7 +217,8 @@ void libxl_domain_config_init(libxl_domain_config* p) {
 }
 
 void libxl_domain_config_dispose(libxl_domain_config* p) {
-    (void)p;
+    libxl_device_disk_list_free(p->disks, p->num_disks);
+    libxl_device_nic_list_free(p->nics, p->num_nics);
 }
 
 int libxl_domain_config_from_json(libxl_ctx* ctx, libxl_domain_config* p, const char* s) {
@@ -220,6 +230,7 @@ int libxl_domain_config_from_json(libxl_ctx* ctx, libxl_domain_config* p, const 
     p->c_info.type = p->b_info.type = xen.record_type;
     p->c_info.uuid.uuid[0] = 0x77;
     p->b_info.max_vcpus = xen.record_vcpus;
+    fake_fork_fill(p);
     return 0;
 }
 
@@ -241,6 +252,10 @@ int libxl_domain_need_memory(libxl_ctx* ctx, libxl_domain_config* d_config,
     b->stubdomain_memkb = xen.stubdomain_kib;
     b->video_memkb = 8192;
     libxl_defbool_set(&b->device_model_stubdomain, xen.stubdomain_kib != 0);
+    libxl_defbool_set(&d_config->c_info.oos, true);
+    libxl_defbool_set(&b->nested_hvm, false);
+    libxl_defbool_set(&b->vpmu, false);
+    libxl_defbool_set(&b->arch_x86.msr_relaxed, false);
     *need_memkb = 1;
     return 0;
 }

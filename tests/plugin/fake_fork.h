@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The part of libxl and libxc that templates, forks and destruction use, beside fake_xen.h's. Each
+ * call is told to calls.h; any can be made to fail by its name; libxl's asynchronous ones end
+ * inside the call, as they may, or when the test says so. It must not keep state between tests.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { FAKE_USERDATA = 16, FAKE_OPERATIONS = 8, FAKE_NEW_DOMID = 9 };
+
+struct fake_fork {
+    const char* fail;      /* the function that fails, or NULL */
+    int fail_with;         /* errno of xc_..., libxl's code of libxl_... */
+    int fail_times;        /* so often, then no more; 0: always */
+    const char* fail_also; /* another that fails, always, or NULL */
+    const char* hold;      /* the asynchronous function that does not end by itself, or NULL */
+    int disks, nics; /* of every configuration, and of every domain until they are destroyed */
+    uint64_t pod_pages;
+    bool suspends; /* a domain that is asked to */
+    int weight;    /* of every domain */
+
+    struct {
+        uint32_t domid;
+        char name[32], text[64];
+    } userdata[FAKE_USERDATA];
+    struct {
+        const char* what; /* NULL: none */
+        void (*callback)(void* ctx, int rc, void* arg);
+        void* arg;
+    } held[FAKE_OPERATIONS];
+    int aborts;
+};
+
+extern struct fake_fork forking;
+
+/* Nothing fails, nothing is held, domains suspend. */
+void fake_fork_reset(void);
+/* The first operation of that name that is held ends with that code. False: there is none. */
+bool fake_fork_end(const char* what, int rc);
+/* NULL where there is none. */
+const char* fake_userdata(uint32_t domid, const char* name);
+void fake_userdata_set(uint32_t domid, const char* name, const char* text);
+/* What a configuration and a domain have: for fake_xen.c. */
+void fake_fork_fill(void* config);

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Forks and destruction: the order of calls, when `done` comes, and that what fails leaves nothing.
+ */
+#include "tests/plugin/cmocka_tests.h"
+
+#include <stdio.h>
+
+#include "tests/plugin/fake_fork.h"
+
+enum { TEMPLATE = 4, FORK = FAKE_NEW_DOMID };
+
+static const uint8_t template_uuid[16] = {0x44};
+static const uint8_t fork_uuid[16] = {0x99, 1, 2, 3, 4, 5};
+
+static struct {
+    int calls, result;
+    char why[256];
+    struct xenpack_fork_result fork;
+} told;
+
+static void forked(void* arg, int result, const char* why, const struct xenpack_fork_result* fork) {
+    (void)arg;
+    told.calls++;
+    told.result = result;
+    snprintf(told.why, sizeof told.why, "%s", why);
+    if (fork)
+        told.fork = *fork;
+}
+
+static void done(void* arg, int result, const char* why) {
+    forked(arg, result, why, NULL);
+}
+
+static void turn(void) {
+    int i;
+
+    for (i = 0; i < 50 && fake_loop_round(); i++)
+        ;
+}
+
+/* A host with a sealed template, domain 4. */
+static int template_up(void** state) {
+    memset(&told, 0, sizeof told);
+    if (plugin_up(state))
+        return -1;
+    xen.record = "{template}";
+    xen.record_type = LIBXL_DOMAIN_TYPE_PVH;
+    xen.record_target_kib = xen.record_max_kib = 131072;
+    xen.record_vcpus = 1;
+    fake_domain_add(0, 0);
+    fake_domain_add(TEMPLATE, 0x44);
+    fake_store_set("/local/domain/0/name", "Domain-0");
+    fake_store_set("/local/domain/4/name", "base");
+    fake_store_set("/local/domain/4/vm", "/vm/44000000-0000-0000-0000-000000000000");
+    fake_store_set("/local/domain/4/xenpack/template", "sealed");
+    fake_userdata_set(TEMPLATE, "xenpack-template", xen.record);
+    calls_clear();
+    return 0;
+}
+
+static int ask(struct xenpack_toolstack* ts, const char* name, int paused) {
+    static const struct xenpack_store_write identity[] = {{"generation", "g"}, {"name", "job"}};
+    struct xenpack_fork_request request = {.template_domid = TEMPLATE,
+                                           .name = name,
+                                           .identity = identity,
+                                           .identity_n = 2,
+                                           .paused = paused};
+
+    memcpy(request.template_uuid, template_uuid, 16);
+    memcpy(request.uuid, fork_uuid, 16);
+    return fake_host_plugin()->fork(ts, &request, forked, NULL);
+}
+
+static int destroy(struct xenpack_toolstack* ts, uint32_t domid, const uint8_t uuid[16]) {
+    return fake_host_plugin()->destroy(ts, domid, uuid, done, NULL);
+}
+
+/* The calls since `first`, that call included; the whole text where there is none such. */
+static const char* calls_from(const char* first) {
+    const char* at = strstr(calls_text(), first);
+
+    return at ? at : calls_text();
+}
+
+static bool is_left(uint32_t domid) {
+    char path[64];
+    int i;
+
+    snprintf(path, sizeof path, "/local/domain/%u/", domid);
+    for (i = 0; i < FAKE_NODES; i++)
+        if (!strncmp(watcher.nodes[i].path, path, strlen(path)))
+            return true;
+    for (i = 0; i < (int)xen.n_domains; i++)
+        if (xen.domains[i].domain == domid)
+            return true;
+    return fake_userdata(domid, "libxl-json") != NULL;
+}
+
+/* ---- what is done ------------------------------------------------------------------------------
+ */
+
+static const char bare_fork[] =
+    "create 99 flags 3 vcpus 1\n"
+    "fork 4 9\n"
+    "port 9 0\n"
+    "port 9 0\n"
+    "param 9 2=1\n"
+    "param 9 18=2\n"
+    "clear 9 fe001\n"
+    "clear 9 fe011\n"
+    "grants 9 console fe011 0 store fe001 0\n"
+    "place 9 vcpu 0 hard f soft 3\n"
+    "make /local/domain/9\n"
+    "json job 99 disks 0 nics 0\n"
+    "userdata 9 libxl-json\n"
+    "introduce 9 gfn fe001 port 1\n"
+    "make /local/domain/9/xenpack/fork/state\n";
+
+static void a_fork_is_made_in_this_order(void** state) {
+    char expected[1024];
+
+    assert_int_equal(ask(*state, "job", 0), 0);
+    assert_string_equal(calls_text(), "");
+    assert_int_equal(told.calls, 0);
+    turn();
+    assert_int_equal(told.calls, 1);
+    assert_int_equal(told.result, 0);
+    assert_string_equal(told.why, "");
+    assert_int_equal(told.fork.domid, FORK);
+    snprintf(expected, sizeof expected, "%sunpause 9\n", bare_fork);
+    assert_string_equal(calls_from("create"), expected);
+    assert_string_equal(fake_store_get("/local/domain/9/xenpack/fork/state"), "complete");
+}
+
+static void paused_it_stays(void** state) {
+    assert_int_equal(ask(*state, "job", 1), 0);
+    turn();
+    assert_int_equal(told.result, 0);
+    assert_string_equal(calls_from("create"), bare_fork);
+}
+
+static void its_nodes_are_those_of_a_restored_domain_and_its_own(void** state) {
+    watcher.list_nodes = true;
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    assert_string_equal(fake_store_get("/local/domain/9/xenpack/fork/template"),
+                        "44000000-0000-0000-0000-000000000000");
+    assert_string_equal(fake_store_get("/local/domain/9/xenpack/fork/generation"), "g");
+    assert_string_equal(fake_store_get("/local/domain/9/vm"),
+                        "/vm/99010203-0405-0000-0000-000000000000");
+    assert_string_equal(fake_store_get("/local/domain/9/memory/static-max"), "131072");
+    assert_string_equal(fake_store_get("/local/domain/9/console/ring-ref"), "1040401");
+    assert_string_equal(fake_store_get("/libxl/9/device/console/0/backend"),
+                        "/local/domain/0/backend/console/9/0");
+    assert_non_null(strstr(calls_text(), "node /local/domain/9= reads\n"));
+    assert_non_null(strstr(calls_text(), "node /local/domain/9/data= owns\n"));
+    assert_non_null(strstr(calls_text(), "node /libxl/9= host\n"));
+    assert_non_null(strstr(calls_text(), "node /local/domain/9/xenpack/fork/state=building\n"));
+}
+
+static void a_template_is_read_once(void** state) {
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    fake_domain_remove(FORK);
+    calls_clear();
+    assert_int_equal(ask(*state, "other", 0), 0);
+    turn();
+    assert_int_equal(told.result, 0);
+    assert_null(strstr(calls_text(), "read /tool/"));
+}
+
+static void a_templates_weight_is_its_forks(void** state) {
+    forking.weight = 512;
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    assert_int_equal(told.result, 0);
+    assert_non_null(strstr(calls_text(), "weight 9 512\n"));
+}
+
+static void devices_are_given_side_by_side(void** state) {
+    forking.disks = 2;
+    forking.nics = 2;
+    forking.hold = "libxl_device_disk_add";
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    assert_string_equal(
+        calls_from("libxl disk"),
+        "libxl disk 9 xvda /srv/root.img; script block-xenpack\n"
+        "libxl disk 9 xvdb /srv/data.img script block-xenpack\n" /* read-only: no overlay */
+        "libxl nic 9 0 9a:01:02:03:04:05 script vif-xenpack\n"
+        "libxl nic 9 1 9a:01:02:03:04:04 script vif-xenpack\n");
+    assert_true(fake_fork_end("libxl_device_disk_add", 0));
+    turn();
+    assert_int_equal(told.calls, 0);
+    assert_true(fake_fork_end("libxl_device_disk_add", 0));
+    assert_int_equal(told.calls, 0);
+    turn();
+    assert_int_equal(told.calls, 1);
+    assert_int_equal(told.result, 0);
+    assert_non_null(strstr(calls_text(), "unpause 9\n"));
+}
+
+/* ---- what is refused ---------------------------------------------------------------------------
+ */
+
+static void refused(struct xenpack_toolstack* ts, const char* name, int code) {
+    assert_int_equal(ask(ts, name, 0), 0);
+    turn();
+    assert_int_equal(told.calls, 1);
+    assert_int_equal(told.result, code);
+    assert_null(strstr(calls_text(), "create"));
+}
+
+static void a_name_that_is_taken(void** state) {
+    refused(*state, "base", -EEXIST);
+    assert_non_null(strstr(told.why, "base"));
+}
+
+static void a_name_that_is_being_given(void** state) {
+    struct xenpack_fork_request other = {.template_domid = TEMPLATE, .name = "job"};
+
+    memcpy(other.template_uuid, template_uuid, 16);
+    other.uuid[0] = 0x98;
+    forking.nics = 1;
+    forking.hold = "libxl_device_nic_add";
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    assert_int_equal(fake_host_plugin()->fork(*state, &other, forked, NULL), 0);
+    turn();
+    assert_int_equal(told.calls, 1);
+    assert_int_equal(told.result, -EEXIST);
+    assert_true(fake_fork_end("libxl_device_nic_add", 0));
+    turn();
+    assert_int_equal(told.calls, 2);
+    assert_int_equal(told.result, 0);
+}
+
+static void a_name_given_up_is_free_at_once(void** state) {
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    fake_store_set("/local/domain/9/name", "renamed");
+    fake_domain_remove(FORK);
+    memset(&told, 0, sizeof told);
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    assert_int_equal(told.result, 0);
+}
+
+static void what_is_no_template(void** state) {
+    fake_store_set("/local/domain/4/xenpack/template", "sealing");
+    refused(*state, "job", -EINVAL);
+}
+
+static void a_template_that_is_gone(void** state) {
+    fake_domain(TEMPLATE)->handle[0] = 0x45;
+    refused(*state, "job", -ESRCH);
+}
+
+static void no_name(void** state) {
+    assert_int_equal(ask(*state, "", 0), -EINVAL);
+    assert_string_not_equal(fake_host_plugin()->last_error(*state), "");
+}
+
+static void the_same_domain_twice(void** state) {
+    assert_int_equal(ask(*state, "job", 0), 0);
+    assert_int_equal(destroy(*state, FORK, fork_uuid), -EBUSY);
+    turn();
+    assert_int_equal(told.calls, 1);
+}
+
+/* ---- what fails --------------------------------------------------------------------------------
+ */
+
+struct failure {
+    const char* function;
+    int with, result;
+    const char* undone_by; /* the last call but the nodes' */
+};
+
+static void fails_at(void** state, const struct failure* f) {
+    memset(&told, 0, sizeof told);
+    forking.fail = f->function;
+    forking.fail_with = f->with;
+    calls_clear();
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    forking.fail = NULL;
+    if (told.calls != 1 || told.result != f->result || is_left(FORK) ||
+        (f->undone_by && !strstr(calls_text(), f->undone_by)))
+        fail_msg("%s: %d answers, %d \"%s\", left %d, after\n%s", f->function, told.calls,
+                 told.result, told.why, is_left(FORK), calls_text());
+    assert_string_not_equal(told.why, "");
+}
+
+static void whatever_fails_leaves_nothing(void** state) {
+    static const struct failure failures[] = {
+        {"xc_domain_create", ENOMEM, -ENOMEM, NULL},
+        {"xc_memshr_fork", ENOMEM, -ENOMEM, "\ndestroy 9\n"},
+        {"xc_evtchn_alloc_unbound", ENOSPC, -ENOSPC, "\ndestroy 9\n"},
+        {"xc_hvm_param_set", EPERM, -EPERM, "\ndestroy 9\n"},
+        {"xc_clear_domain_pages", EINVAL, -EINVAL, "\ndestroy 9\n"},
+        {"xc_dom_gnttab_seed", EINVAL, -EINVAL, "\ndestroy 9\n"},
+        {"xc_vcpu_setaffinity", EINVAL, -EINVAL, "\ndestroy 9\n"},
+        {"libxl_domain_config_to_json", 0, -EIO, "\nlibxl destroy 9\n"},
+        {"libxl_userdata_store", ERROR_FAIL, -EIO, "\nlibxl destroy 9\n"},
+        {"libxl_device_disk_add", ERROR_FAIL, -EIO, "\nlibxl destroy 9\n"},
+        {"libxl_device_nic_add", ERROR_NOMEM, -ENOMEM, "\nlibxl destroy 9\n"},
+        {"xc_domain_unpause", EINVAL, -EINVAL, "\nlibxl destroy 9\n"},
+    };
+    size_t i;
+
+    forking.disks = forking.nics = 1;
+    for (i = 0; i < sizeof failures / sizeof failures[0]; i++)
+        fails_at(state, &failures[i]);
+}
+
+static void a_store_that_fails_leaves_nothing(void** state) {
+    const struct failure in_make = {"", 0, -EIO, "\ndestroy 9\n"};
+    const struct failure in_introduce = {"", 0, -EIO, "\nlibxl destroy 9\n"};
+
+    watcher.fail_make = -EIO;
+    fails_at(state, &in_make);
+    watcher.fail_make = 0;
+    watcher.fail_introduce = -EIO;
+    fails_at(state, &in_introduce);
+}
+
+static void xens_wish_to_be_asked_again_is_heeded(void** state) {
+    forking.fail = "xc_hvm_param_set";
+    forking.fail_with = EINTR;
+    forking.fail_times = 3;
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    assert_int_equal(told.result, 0);
+}
+
+static void what_cannot_be_undone_is_said(void** state) {
+    forking.fail = "xc_memshr_fork";
+    forking.fail_with = EBUSY;
+    forking.fail_also = "xc_domain_destroy";
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    assert_int_equal(told.result, -EBUSY);
+    assert_non_null(strstr(told.why, "cannot be taken away"));
+}
+
+/* ---- the end -----------------------------------------------------------------------------------
+ */
+
+static void a_fork_that_has_not_begun_is_cancelled(void** state) {
+    assert_int_equal(ask(*state, "job", 0), 0);
+    fake_host_plugin()->close(*state);
+    *state = NULL;
+    assert_int_equal(told.calls, 1);
+    assert_int_equal(told.result, -ECANCELED);
+    assert_string_equal(calls_text(), "");
+}
+
+static void a_fork_under_way_is_cancelled_and_undone(void** state) {
+    forking.nics = 1;
+    forking.hold = "libxl_device_nic_add";
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    assert_int_equal(told.calls, 0);
+    fake_host_plugin()->close(*state);
+    *state = NULL;
+    assert_int_equal(told.calls, 1);
+    assert_int_equal(told.result, -ECANCELED);
+    assert_int_equal(forking.aborts, 1);
+    assert_false(is_left(FORK));
+}
+
+static void a_destruction_under_way_is_waited_for(void** state) {
+    fake_store_set("/libxl/4/type", "pvh");
+    assert_int_equal(destroy(*state, TEMPLATE, template_uuid), 0);
+    fake_host_plugin()->close(*state);
+    *state = NULL;
+    assert_int_equal(told.calls, 1);
+    assert_int_equal(told.result, 0);
+}
+
+/* ---- destruction -------------------------------------------------------------------------------
+ */
+
+static void libxl_destroys_what_it_knows(void** state) {
+    fake_store_set("/libxl/4/type", "pvh");
+    assert_int_equal(destroy(*state, TEMPLATE, template_uuid), 0);
+    assert_int_equal(told.calls, 0);
+    turn();
+    assert_int_equal(told.calls, 1);
+    assert_int_equal(told.result, 0);
+    assert_non_null(strstr(calls_text(), "libxl destroy 4\n"));
+}
+
+static void xen_destroys_what_nobody_else_knows(void** state) {
+    fake_domain_add(FORK, 0x99);
+    memcpy(fake_domain(FORK)->handle, fork_uuid, 16);
+    assert_int_equal(destroy(*state, FORK, fork_uuid), 0);
+    turn();
+    assert_int_equal(told.result, 0);
+    assert_null(strstr(calls_text(), "remove"));
+    assert_string_equal(calls_from("destroy"), "destroy 9\n");
+}
+
+static void half_a_tree_goes_with_it(void** state) {
+    fake_domain_add(FORK, 0x99);
+    memcpy(fake_domain(FORK)->handle, fork_uuid, 16);
+    fake_store_set("/local/domain/9/vm", "/vm/99010203-0405-0000-0000-000000000000");
+    assert_int_equal(destroy(*state, FORK, fork_uuid), 0);
+    turn();
+    assert_int_equal(told.result, 0);
+    assert_false(is_left(FORK));
+}
+
+static void another_with_its_number_is_left_alone(void** state) {
+    assert_int_equal(destroy(*state, TEMPLATE, fork_uuid), 0);
+    turn();
+    assert_int_equal(told.result, -ESRCH);
+    assert_null(strstr(calls_text(), "destroy"));
+}
+
+static void libxls_failure_is_said(void** state) {
+    fake_store_set("/libxl/4/type", "pvh");
+    forking.fail = "libxl_domain_destroy";
+    forking.fail_with = ERROR_FAIL;
+    assert_int_equal(destroy(*state, TEMPLATE, template_uuid), 0);
+    turn();
+    assert_int_equal(told.result, -EIO);
+    assert_non_null(strstr(told.why, "may be left"));
+}
+
+/* ---- what a host needs -------------------------------------------------------------------------
+ */
+
+static void a_host_says_what_it_lacks(void** state) {
+    const struct xenpack_toolstack_ops* plugin = fake_host_plugin();
+    char text[256];
+
+    xen.physinfo.capabilities = XEN_SYSCTL_PHYSCAP_hvm | XEN_SYSCTL_PHYSCAP_hap;
+    forking.fail = "xc_memshr_control";
+    forking.fail_with = ENOSYS;
+    assert_int_equal(plugin->fork_missing(*state, text, sizeof text), 1);
+    assert_non_null(strstr(text, "CONFIG_MEM_SHARING"));
+    assert_string_equal(calls_text(), "create 00 flags 3 vcpus 1\nshare 9 1\ndestroy 9\n");
+    forking.fail = NULL;
+    assert_int_equal(plugin->fork_missing(*state, text, sizeof text), 0);
+    assert_string_equal(text, "");
+    calls_clear();
+    assert_int_equal(plugin->fork_missing(*state, text, sizeof text), 0);
+    assert_string_equal(calls_text(), "");
+    assert_int_equal(xen.n_domains, 2);
+}
+
+static void without_hardware_nothing_is_tried(void** state) {
+    char text[256];
+
+    xen.physinfo.capabilities = XEN_SYSCTL_PHYSCAP_hvm;
+    assert_int_equal(fake_host_plugin()->fork_missing(*state, text, sizeof text), 1);
+    assert_non_null(strstr(text, "EPT"));
+    assert_string_equal(calls_text(), "");
+}
+
+int main(void) {
+#define FORK_TEST(test) cmocka_unit_test_setup_teardown(test, template_up, plugin_down)
+    const struct CMUnitTest tests[] = {
+        FORK_TEST(a_fork_is_made_in_this_order),
+        FORK_TEST(paused_it_stays),
+        FORK_TEST(its_nodes_are_those_of_a_restored_domain_and_its_own),
+        FORK_TEST(a_template_is_read_once),
+        FORK_TEST(a_templates_weight_is_its_forks),
+        FORK_TEST(devices_are_given_side_by_side),
+        FORK_TEST(a_name_that_is_taken),
+        FORK_TEST(a_name_that_is_being_given),
+        FORK_TEST(a_name_given_up_is_free_at_once),
+        FORK_TEST(what_is_no_template),
+        FORK_TEST(a_template_that_is_gone),
+        FORK_TEST(no_name),
+        FORK_TEST(the_same_domain_twice),
+        FORK_TEST(whatever_fails_leaves_nothing),
+        FORK_TEST(a_store_that_fails_leaves_nothing),
+        FORK_TEST(xens_wish_to_be_asked_again_is_heeded),
+        FORK_TEST(what_cannot_be_undone_is_said),
+        FORK_TEST(a_fork_that_has_not_begun_is_cancelled),
+        FORK_TEST(a_fork_under_way_is_cancelled_and_undone),
+        FORK_TEST(a_destruction_under_way_is_waited_for),
+        FORK_TEST(libxl_destroys_what_it_knows),
+        FORK_TEST(xen_destroys_what_nobody_else_knows),
+        FORK_TEST(half_a_tree_goes_with_it),
+        FORK_TEST(another_with_its_number_is_left_alone),
+        FORK_TEST(libxls_failure_is_said),
+        FORK_TEST(a_host_says_what_it_lacks),
+        FORK_TEST(without_hardware_nothing_is_tried),
+    };
+
+    return cmocka_run_group_tests_name("plugin/libxl forks", tests, NULL, NULL);
+}
