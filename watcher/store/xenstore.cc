@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The store over libxenstore. Two connections: libxenstore gives a connection that watches a reader
 // thread, and every request on it then waits for that thread; requests go on the other, without
-// one. A third, on which nothing is ever said, ends when xenstored does: libxenstore 4.17 closes
-// its own without waking anyone.
+// one. A third takes many requests at once. A fourth, on which nothing is ever said, ends when
+// xenstored does: libxenstore 4.17 closes its own without waking anyone.
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -17,9 +17,12 @@
 extern "C" {
 #include <xenstore.h>
 #include <xenstore_lib.h>
+
+#include <xen/io/xs_wire.h>
 }
 
 #include "watcher/loop/loop.h"
+#include "watcher/store/request_pipe.h"
 #include "watcher/store/store.h"
 
 namespace xenpack {
@@ -50,13 +53,14 @@ class Descriptor {
         }
     }
     [[nodiscard]] int get() const { return fd_; }
+    [[nodiscard]] int release() { return std::exchange(fd_, -1); }
 
   private:
     int fd_;
 };
 
-// A connection to xenstored's socket that only tells when it ends.
-Descriptor connect_lifeline() {
+// A connection to xenstored's socket, without libxenstore.
+Descriptor connect_socket() {
     const char* path = xs_daemon_socket();
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -72,16 +76,30 @@ Descriptor connect_lifeline() {
     return socket;
 }
 
-// As xenstored keeps them: the first is the owner, which may do all, with what others may.
-std::vector<xs_permissions> permissions_of(const Store::Node& node) {
+// As the protocol has them: the first is of the owner, who may do all, and says what everyone may;
+// the next says what that domain may.
+std::string permissions_of(const Store::Node& node) {
     if (node.access == XENPACK_STORE_GUEST_OWNS) {
-        return {{node.domid, XS_PERM_NONE}};
+        return fmt::format("n{}", node.domid) + '\0';
     }
-    std::vector<xs_permissions> list{{0, XS_PERM_NONE}};
+    std::string text = std::string("n0") + '\0';
     if (node.access == XENPACK_STORE_GUEST_READS) {
-        list.push_back({node.domid, XS_PERM_READ});
+        text += fmt::format("r{}", node.domid) + '\0';
     }
-    return list;
+    return text;
+}
+
+// A node that is made has its parent's permissions: what is to have those costs one request.
+std::vector<RequestPipe::Request> requests_of(const std::vector<Store::Node>& nodes) {
+    std::vector<RequestPipe::Request> requests;
+    requests.reserve(nodes.size());
+    for (const Store::Node& node : nodes) {
+        requests.push_back({XS_WRITE, node.path + '\0' + node.value});
+        if (node.access != XENPACK_STORE_AS_PARENT) {
+            requests.push_back({XS_SET_PERMS, node.path + '\0' + permissions_of(node)});
+        }
+    }
+    return requests;
 }
 
 class XenStore;
@@ -102,10 +120,11 @@ class XenWatch final : public Store::Watch {
 
 class XenStore final : public Store {
   public:
-    XenStore(Loop& loop, xs_handle* requests, xs_handle* watches, Descriptor lifeline,
-             std::function<void()> lost)
+    XenStore(Loop& loop, xs_handle* requests, xs_handle* watches, Descriptor pipe,
+             Descriptor lifeline, std::function<void()> lost)
         : requests_(requests),
           watches_(watches),
+          pipe_(pipe.release()),
           lifeline_(std::move(lifeline)),
           lost_(std::move(lost)) {
         readable_ = loop.watch_readable(xs_fileno(watches_.get()), [this] { drain(); });
@@ -131,14 +150,17 @@ class XenStore final : public Store {
         if (nodes.empty()) {
             return {};
         }
-        return in_transaction(nodes.front().path, [&](xs_transaction_t t) -> Expected<void> {
-            for (const Node& node : nodes) {
-                if (auto ok = make_in(t, node); !ok) {
-                    return ok;
+        const std::vector<RequestPipe::Request> requests = requests_of(nodes);
+        for (int i = 0; i < kTransactionTries; ++i) {
+            auto made = pipe_.transaction(requests);
+            if (made || made.error().code != EAGAIN) {
+                if (!made && made.error().code == EPIPE) {
+                    report_lost();
                 }
+                return made;
             }
-            return {};
-        });
+        }
+        return conflict(nodes.front().path);
     }
 
     Expected<void> remove(const std::string& path) override {
@@ -215,25 +237,12 @@ class XenStore final : public Store {
                 return broken("ending a transaction", path);
             }
         }
-        return fail_with(EBUSY, "xenstore: writing below {}: others kept changing it in {} tries",
-                         path, kTransactionTries);
+        return conflict(path);
     }
 
-    // A node that is made has its parent's permissions: what is to have those costs one request.
-    Expected<void> make_in(xs_transaction_t t, const Node& node) {
-        if (!xs_write(requests_.get(), t, node.path.c_str(), node.value.data(),
-                      static_cast<unsigned>(node.value.size()))) {
-            return broken("writing", node.path);
-        }
-        if (node.access == XENPACK_STORE_AS_PARENT) {
-            return {};
-        }
-        auto permissions = permissions_of(node);
-        if (!xs_set_permissions(requests_.get(), t, node.path.c_str(), permissions.data(),
-                                static_cast<unsigned>(permissions.size()))) {
-            return broken("giving permissions on", node.path);
-        }
-        return {};
+    static tl::unexpected<Error> conflict(const std::string& path) {
+        return fail_with(EBUSY, "xenstore: writing below {}: others kept changing it in {} tries",
+                         path, kTransactionTries);
     }
 
     Expected<void> write_in(xs_transaction_t t, const std::string& guard_path,
@@ -274,6 +283,7 @@ class XenStore final : public Store {
 
     std::unique_ptr<xs_handle, HandleDeleter> requests_;
     std::unique_ptr<xs_handle, HandleDeleter> watches_;
+    RequestPipe pipe_;
     Descriptor lifeline_;
     std::function<void()> lost_;
     std::unordered_map<std::string, std::shared_ptr<Changed>> callbacks_;
@@ -359,14 +369,15 @@ int plugin_introduce(void* store, std::uint32_t domid, std::uint64_t gfn,
 Expected<std::unique_ptr<Store>> Store::connect(Loop& loop, std::function<void()> lost) {
     std::unique_ptr<xs_handle, HandleDeleter> requests(xs_open(0));
     std::unique_ptr<xs_handle, HandleDeleter> watches(xs_open(0));
-    Descriptor lifeline = connect_lifeline();
-    if (!requests || !watches || lifeline.get() < 0) {
+    Descriptor pipe = connect_socket();
+    Descriptor lifeline = connect_socket();
+    if (!requests || !watches || pipe.get() < 0 || lifeline.get() < 0) {
         return fail_with(errno,
                          "cannot connect to xenstored: {}. Is this a Xen host's dom0, and is "
                          "xen.service running?",
                          std::strerror(errno));
     }
-    return std::make_unique<XenStore>(loop, requests.release(), watches.release(),
+    return std::make_unique<XenStore>(loop, requests.release(), watches.release(), std::move(pipe),
                                       std::move(lifeline), std::move(lost));
 }
 
