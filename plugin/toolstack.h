@@ -187,6 +187,12 @@ struct xenpack_own_store {
     int (*watch)(void *store, const char *path, void (*changed)(void *arg), void *arg,
                  void **handle_r);
     void (*unwatch)(void *store, void *handle);
+    /*
+     * The names of the nodes just below `path`, each ended by a NUL, into names[0..size). Returns
+     * how many bytes all of them take; where that is more than size, call again with more room.
+     * -ENOENT: there is no such node.
+     */
+    int (*list)(void *store, const char *path, char *names, size_t size);
 };
 
 enum xenpack_target_way {

@@ -70,6 +70,21 @@ const std::string* Store::read(std::string_view path) const {
     return found == nodes_.end() ? nullptr : &found->second;
 }
 
+std::vector<std::string> Store::list(std::string_view path) const {
+    std::vector<std::string> names;
+    const std::string prefix = path == "/" ? "/" : below(path);
+    auto at = nodes_.lower_bound(prefix);
+    while (at != nodes_.end() && at->first.starts_with(prefix)) {
+        const std::string name =
+            at->first.substr(prefix.size(), at->first.find('/', prefix.size()) - prefix.size());
+        if (!name.empty()) {
+            names.push_back(name);
+        }
+        at = nodes_.lower_bound(beyond(prefix + name));
+    }
+    return names;
+}
+
 int Store::check(const Writes& writes) const {
     for (const auto& [path, value] : writes) {
         if (!is_path(path)) {
@@ -265,6 +280,22 @@ int table_read(void* store, const char* path, char* buf, std::size_t size) noexc
     return static_cast<int>(value->size());
 }
 
+int table_list(void* store, const char* path, char* names, std::size_t size) noexcept try {
+    if (inside(store).read(path) == nullptr) {
+        return -ENOENT;
+    }
+    std::size_t all = 0;
+    for (const std::string& name : inside(store).list(path)) {
+        if (all + name.size() + 1 <= size) {
+            std::memcpy(names + all, name.c_str(), name.size() + 1);
+        }
+        all += name.size() + 1;
+    }
+    return static_cast<int>(all);
+} catch (const std::bad_alloc&) {
+    return -ENOMEM;
+}
+
 // Who may do what with a node is not simulated.
 int table_make(void* store, const xenpack_store_node* nodes, std::size_t n) noexcept try {
     Store::Writes list;
@@ -310,7 +341,8 @@ const xenpack_own_store& own_store_ops() {
     static constexpr xenpack_own_store kOps{
         {table_write_guarded, table_read, table_make, table_remove, table_introduce},
         table_watch,
-        table_unwatch};
+        table_unwatch,
+        table_list};
     return kOps;
 }
 

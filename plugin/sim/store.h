@@ -55,6 +55,8 @@ class Store {
     void remove(std::string_view path);
     // Null: no such node. Valid until the next write or removal.
     [[nodiscard]] const std::string* read(std::string_view path) const;
+    // The names of the nodes just below one, in order.
+    [[nodiscard]] std::vector<std::string> list(std::string_view path) const;
     // Tells the watches on a special path, "@introduceDomain" or "@releaseDomain".
     void announce(std::string_view special);
 

@@ -132,6 +132,23 @@ TEST_F(SimStore, AWriteTellsTheWatchesAtAndAboveItOnly) {
     EXPECT_EQ(beside, 0);
 }
 
+TEST_F(SimStore, ListsWhatIsJustBelowANode) {
+    for (const char* path :
+         {"/b/vif/7/1", "/b/vif/7/10/bridge", "/b/vif/7/0/bridge", "/b/vif/70/0", "/b/vif/7-0"}) {
+        put(path, "x");
+    }
+    using Names = std::vector<std::string>;
+    EXPECT_EQ(store_.list("/b/vif/7"), (Names{"0", "1", "10"}));
+    EXPECT_EQ(store_.list("/b/vif"), (Names{"7", "7-0", "70"}));
+    EXPECT_EQ(store_.list("/"), (Names{"b"}));
+    EXPECT_EQ(store_.list("/b/vif/7/1"), Names{});
+    EXPECT_EQ(store_.list("/none"), Names{});
+    const auto own = make_own_store(own_store_ops(), &store_, [](void*) {});
+    EXPECT_EQ(own->list("/b/vif/7").value(), (Names{"0", "1", "10"}));
+    EXPECT_EQ(own->list("/b/vif/7/1").value(), Names{});
+    EXPECT_EQ(own->list("/none").value(), Names{}) << "and that is no failure";
+}
+
 TEST_F(SimStore, ARemovalTellsWatchesAboveItAndOnWhatGoes) {
     put("/d/1/t/x", "1");
     int above = 0;

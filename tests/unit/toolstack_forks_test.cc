@@ -106,6 +106,7 @@ class NoStore final : public Store {
     }
     Expected<void> make(const std::vector<Node>&) override { return {}; }
     Expected<void> remove(const std::string&) override { return {}; }
+    Expected<std::vector<std::string>> list(const std::string&) override { return {}; }
     Expected<void> introduce(std::uint32_t, std::uint64_t, std::uint32_t) override { return {}; }
     Expected<WatchHandle> watch(const std::string&, Changed) override { return nullptr; }
     ForPlugin for_plugin() override { return {nullptr, nullptr}; }

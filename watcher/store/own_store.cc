@@ -3,6 +3,7 @@
 // what the store holds.
 #include "watcher/store/own_store.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -112,6 +113,24 @@ class OwnStore final : public Store {
             return broken(r, "removing", path);
         }
         return {};
+    }
+
+    Expected<std::vector<std::string>> list(const std::string& path) override {
+        std::string names;
+        int r = 0;
+        do {
+            names.resize(static_cast<std::size_t>(r));
+            r = ops_.list(store_, path.c_str(), names.data(), names.size());
+        } while (r > static_cast<int>(names.size()));
+        if (r < 0 && r != -ENOENT) {
+            return broken(r, "listing", path);
+        }
+        names.resize(static_cast<std::size_t>(std::max(r, 0)));
+        std::vector<std::string> list;
+        for (std::size_t at = 0; at < names.size(); at += list.back().size() + 1) {
+            list.emplace_back(names.c_str() + at);
+        }
+        return list;
     }
 
     Expected<void> introduce(std::uint32_t domid, std::uint64_t gfn, std::uint32_t port) override {

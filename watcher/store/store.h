@@ -62,6 +62,8 @@ class Store {
     };
     [[nodiscard]] virtual Expected<void> make(const std::vector<Node>& nodes) = 0;
     [[nodiscard]] virtual Expected<void> remove(const std::string& path) = 0;
+    // The names of the nodes just below one; none where it is not there.
+    [[nodiscard]] virtual Expected<std::vector<std::string>> list(const std::string& path) = 0;
     [[nodiscard]] virtual Expected<void> introduce(std::uint32_t domid, std::uint64_t gfn,
                                                    std::uint32_t port) = 0;
 

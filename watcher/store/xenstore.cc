@@ -170,6 +170,19 @@ class XenStore final : public Store {
         return {};
     }
 
+    Expected<std::vector<std::string>> list(const std::string& path) override {
+        unsigned count = 0;
+        const std::unique_ptr<char*, FreeDeleter> names(
+            xs_directory(requests_.get(), XBT_NULL, path.c_str(), &count));
+        if (names) {
+            return std::vector<std::string>(names.get(), names.get() + count);
+        }
+        if (errno == ENOENT) {
+            return std::vector<std::string>();
+        }
+        return broken("listing", path);
+    }
+
     Expected<void> introduce(std::uint32_t domid, std::uint64_t gfn, std::uint32_t port) override {
         if (!xs_introduce_domain(requests_.get(), domid, gfn, port)) {
             return broken("introducing", fmt::format("domain {}", domid));
