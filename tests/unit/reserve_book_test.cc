@@ -95,6 +95,24 @@ TEST(Book, WhoWaitsAlreadyComesBeforeANewRequest) {
     EXPECT_THAT(*objection, HasSubstr("asked before wait for 300 MiB, 1 MiB are missing"));
 }
 
+// A set of forks: it names no domain, and says itself how far it is.
+TEST(Book, WhatOneThatNamesNoDomainHasUsedIsNotHeldBackAsWell) {
+    Book book;
+    const auto id = book.add(wanting(40));
+    ASSERT_THAT(book.grant(40 * kMib), ElementsAre(id));
+    book.use(id, 8 * kMib);
+    EXPECT_EQ(book.held_kib(), 32 * kMib);
+    EXPECT_THAT(book.follow({}), IsEmpty());
+    EXPECT_EQ(book.held_kib(), 32 * kMib) << "nobody forgets it";
+    book.use(id, 100 * kMib);
+    EXPECT_EQ(book.held_kib(), 0U);
+    const auto ended = book.hand_over(id);
+    ASSERT_TRUE(ended);
+    EXPECT_EQ(ended->why, Ending::handed_over);
+    EXPECT_FALSE(book.hand_over(id));
+    book.use(id, kMib);
+}
+
 TEST(Book, ADomainsPagesAreNotHeldBackAsWell) {
     Book book;
     book.add(starting(200, "a"));

@@ -124,6 +124,21 @@ TEST_F(DeskTest, AnswersWhenTheMemoryIsThereAndInOrder) {
     EXPECT_EQ(desk_->book().held_kib(), 150 * kMib);
 }
 
+TEST_F(DeskTest, WhatIsUsedBitByBitIsHandedOverInTheEnd) {
+    ASSERT_TRUE(desk_->ask(wanting(100), kPlenty, 1));
+    look(100);
+    const std::uint64_t id = watcher_.last.id;
+    desk_->use(id, 60 * kMib);
+    EXPECT_EQ(desk_->book().held_kib(), 40 * kMib);
+    watcher_.said.clear();
+    desk_->hand_over(id);
+    EXPECT_EQ(desk_->book().held_kib(), 0U);
+    EXPECT_THAT(watcher_.said, ElementsAre("web has the 100 MiB that were kept for it"));
+    desk_->use(id, kMib);
+    desk_->hand_over(id);
+    EXPECT_EQ(watcher_.said.size(), 1U);
+}
+
 TEST_F(DeskTest, RefusesAtOnceWhatCouldNotBeServed) {
     const auto refused = desk_->ask(wanting(2000), kPlenty, 1);
     ASSERT_FALSE(refused);

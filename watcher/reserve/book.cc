@@ -73,6 +73,17 @@ std::vector<EndedReservation> end_those(std::vector<Reservation>& entries, Judge
     return ended;
 }
 
+std::optional<EndedReservation> take_out(std::vector<Reservation>& entries, std::uint64_t id,
+                                         Ending why) {
+    const auto found = std::ranges::find(entries, id, &Reservation::id);
+    if (found == entries.end()) {
+        return std::nullopt;
+    }
+    EndedReservation ended{*found, why};
+    entries.erase(found);
+    return ended;
+}
+
 }  // namespace
 
 Book::Book(std::vector<Reservation> entries, std::uint64_t next_id)
@@ -138,13 +149,18 @@ void Book::owner_ended(int pid, std::uint64_t pid_started) {
 }
 
 std::optional<EndedReservation> Book::release(std::uint64_t id) {
+    return take_out(entries_, id, Ending::released);
+}
+
+void Book::use(std::uint64_t id, std::uint64_t kib) {
     const auto found = std::ranges::find(entries_, id, &Reservation::id);
-    if (found == entries_.end()) {
-        return std::nullopt;
+    if (found != entries_.end()) {
+        found->taken_kib += kib;
     }
-    EndedReservation ended{*found, Ending::released};
-    entries_.erase(found);
-    return ended;
+}
+
+std::optional<EndedReservation> Book::hand_over(std::uint64_t id) {
+    return take_out(entries_, id, Ending::handed_over);
 }
 
 std::uint64_t Book::held_kib() const {

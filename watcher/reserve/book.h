@@ -106,6 +106,10 @@ class Book {
     // came before that.
     void owner_ended(int pid, std::uint64_t pid_started);
     std::optional<EndedReservation> release(std::uint64_t id);
+    // So much of it has become somebody's, and is not free any more: for one that names no domain.
+    void use(std::uint64_t id, std::uint64_t kib);
+    // All of it has: it ends.
+    std::optional<EndedReservation> hand_over(std::uint64_t id);
 
     // Free memory that is promised: not to be given to anybody else.
     [[nodiscard]] std::uint64_t held_kib() const;

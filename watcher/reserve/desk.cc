@@ -209,6 +209,17 @@ Expected<void> Desk::release(std::uint64_t id) {
     return {};
 }
 
+void Desk::use(std::uint64_t id, std::uint64_t kib) {
+    book_.use(id, kib);
+    mediator_.reservations_changed();
+}
+
+void Desk::hand_over(std::uint64_t id) {
+    if (const auto ended = book_.hand_over(id)) {
+        end({*ended}, nullptr);
+    }
+}
+
 void Desk::caller_gone(std::uint64_t caller) {
     const auto found =
         std::ranges::find_if(callers_, [caller](const auto& c) { return c.second == caller; });

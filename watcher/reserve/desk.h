@@ -56,6 +56,10 @@ class Desk {
                                      std::uint64_t caller);
     // Error code ENOENT: there is none.
     [[nodiscard]] Expected<void> release(std::uint64_t id);
+    // For one that names no domain: so much of it, and in the end all, has become somebody's and is
+    // not free any more. Nothing happens where it has ended.
+    void use(std::uint64_t id, std::uint64_t kib);
+    void hand_over(std::uint64_t id);
     // Who waited has hung up: it is out of the queue.
     void caller_gone(std::uint64_t caller);
 
