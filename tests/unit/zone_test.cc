@@ -4,10 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <map>
+
 #include "watcher/balance/balance.h"
 #include "watcher/balance/need.h"
 #include "watcher/zones/flood.h"
 #include "watcher/zones/follow.h"
+#include "watcher/zones/look.h"
 
 namespace xenpack {
 namespace {
@@ -192,6 +196,82 @@ TEST(Flood, GoingOnDoublesThePenaltyAndCalmForgivesIt) {
     EXPECT_EQ(flood.penalty_ms(kNowMs + 2500, 2000, 60'000), 4000);
     EXPECT_EQ(flood.penalty_ms(kNowMs + 7000, 2000, 60'000), 8000);
     EXPECT_EQ(flood.penalty_ms(kNowMs + 1'000'000, 2000, 60'000), 2000);
+}
+
+// ---- families -----------------------------------------------------------------------------------
+
+Family family_of(const std::map<std::string, std::string>& nodes) {
+    return read_family([&](std::string_view path) -> Expected<std::optional<std::string>> {
+               const auto at = nodes.find(std::string(path));
+               return at == nodes.end() ? std::nullopt : std::optional(at->second);
+           })
+        .value();
+}
+
+TEST(Family, MostDomainsHaveNoneAndCostOneRead) {
+    int reads = 0;
+    const auto none = read_family([&](std::string_view) -> Expected<std::optional<std::string>> {
+        ++reads;
+        return std::nullopt;
+    });
+    EXPECT_EQ(none->kind, Family::Kind::none);
+    EXPECT_EQ(reads, 1);
+    EXPECT_EQ(left_alone_why(*none), "");
+    EXPECT_EQ(family_of({{"xenpack", ""}, {"xenpack/other", "x"}}).kind, Family::Kind::none);
+}
+
+TEST(Family, ATemplateIsOneFromTheRequestOn) {
+    const std::map<std::string, std::string> asked{
+        {"xenpack", ""}, {"xenpack/template-name", "tip"}, {"xenpack/identity", "none"}};
+    Family family = family_of(asked);
+    EXPECT_EQ(family.kind, Family::Kind::asked);
+    EXPECT_EQ(family.template_name, "tip");
+    EXPECT_FALSE(family.has_reporter);
+    EXPECT_FALSE(family.shares());
+    EXPECT_NE(left_alone_why(family), "");
+    family = family_of({{"xenpack", ""}, {"xenpack/template", "sealing"}});
+    EXPECT_EQ(family.kind, Family::Kind::sealing);
+    EXPECT_TRUE(family.has_reporter);
+    EXPECT_TRUE(family.shares());
+    EXPECT_EQ(family_of({{"xenpack", ""}, {"xenpack/template", "sealed"}}).kind,
+              Family::Kind::sealed);
+}
+
+TEST(Family, AForkIsOneBeforeItIsComplete) {
+    std::map<std::string, std::string> nodes{{"xenpack", ""},
+                                             {"xenpack/fork/state", "building"},
+                                             {"xenpack/fork/template", "uuid"},
+                                             {"xenpack/fork/generation", "g"}};
+    Family family = family_of(nodes);
+    EXPECT_EQ(family.kind, Family::Kind::fork_building);
+    EXPECT_EQ(family.template_uuid, "uuid");
+    nodes["xenpack/fork/state"] = "complete";
+    family = family_of(nodes);
+    EXPECT_EQ(family.kind, Family::Kind::fork);
+    EXPECT_EQ(family.generation, "g");
+    EXPECT_TRUE(family.is_fork());
+}
+
+TEST(Family, WhatCannotBeReadIsNoFamilyAtAll) {
+    int reads = 0;
+    const auto failed = read_family([&](std::string_view) -> Expected<std::optional<std::string>> {
+        return ++reads == 1 ? Expected<std::optional<std::string>>("")
+                            : fail_with(EIO, "the store is gone");
+    });
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().what, "the store is gone");
+    EXPECT_EQ(reads, 2);
+}
+
+TEST(Family, OfWhatIsSharedNothingIsStillToTake) {
+    Zone z = healthy();
+    z.managed = false;
+    z.target_kib = 512 * kMib;
+    EXPECT_EQ(still_to_take_kib(z, kNowMs), 256 * kMib);
+    z.family.kind = Family::Kind::fork;
+    EXPECT_EQ(still_to_take_kib(z, kNowMs), 0U);
+    z.family.kind = Family::Kind::sealed;
+    EXPECT_EQ(still_to_take_kib(z, kNowMs), 0U);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ ZoneView prepare(Zone& zone, const HostFacts& host, const Config& config, HostSt
 }
 
 std::uint64_t still_to_take_kib(const Zone& zone, std::int64_t now_ms) {
-    if (!zone.target_kib || gave_up_growing(zone.progress, now_ms)) {
+    if (!zone.target_kib || zone.family.shares() || gave_up_growing(zone.progress, now_ms)) {
         return 0;
     }
     // What is claimed for it is not in the host's free memory any more.

@@ -55,7 +55,8 @@ struct HostFacts {
 // What dom0, or a domain that is no zone, will still take of the host's free memory, as its target
 // is above what it holds and what is claimed for it: nobody else may have that. Not for ever: where
 // it stands still for as long as makes a zone stuck, nothing until it moves or is told anew. One
-// that is paused or being built is waited for.
+// that is paused or being built is waited for. Templates and forks hold what they share besides:
+// nothing can be said of them by their targets.
 [[nodiscard]] std::uint64_t still_to_take_kib(const Zone& zone, std::int64_t now_ms);
 
 // What a plan is made from, besides the zones, all of which have been prepared.

@@ -15,6 +15,7 @@
 #include "watcher/config/config.h"
 #include "watcher/pressure/pressure.h"
 #include "watcher/toolstack/toolstack.h"
+#include "watcher/zones/family.h"
 #include "watcher/zones/flood.h"
 #include "watcher/zones/other_hands.h"
 
@@ -72,6 +73,7 @@ struct Zone {
 
     bool managed = false;
     std::string unmanaged_why;
+    Family family;  // template or fork: never managed
     std::optional<xenpack_domain_config> created_with;
     ZoneConfig config;
     ZoneOverrides overrides;

@@ -78,6 +78,11 @@ struct Zones::Watched {
         basics_known = true;
     }
 
+    void watch_family() {
+        watches.push_back(watch(kFamilyPath, &Watched::on_family));
+        on_family();
+    }
+
     void listen() {
         report_watch = watch(kReportPath, &Watched::on_report);
         agent_watch = watch("data/meminfo_free", &Watched::on_xen_guest_agent);
@@ -107,6 +112,23 @@ struct Zones::Watched {
             }
             tell();
         }
+    }
+
+    void on_family() {
+        const auto family =
+            read_family([this](std::string_view below) { return owner.store_.read(path(below)); });
+        if (!family || *family == zone.family) {
+            return;
+        }
+        zone.family = *family;
+        // A fork that is left paused is one before it has ever run.
+        if (const auto why = left_alone_why(zone.family); !why.empty()) {
+            zone.unmanaged_why = why;
+        }
+        if (classified) {
+            owner.classify(*this);
+        }
+        tell();
     }
 
     void on_target() {
@@ -313,6 +335,7 @@ void Zones::add(const xenpack_domain& domain) {
     if (!watched) {
         watched = std::make_unique<Watched>(*this, domain);
         watched->watch_basics();
+        watched->watch_family();
         // Before it is known to be ours: nothing but its first report tells that it runs.
         watched->listen();
     }
@@ -332,6 +355,12 @@ void Zones::add(const xenpack_domain& domain) {
 void Zones::classify(Watched& watched) {
     Zone& zone = watched.zone;
     zone.changed = true;
+    if (const auto why = left_alone_why(zone.family); !why.empty()) {
+        zone.managed = false;
+        zone.unmanaged_why = why;
+        watched.stop_listening();
+        return;
+    }
     if (!zone.created_with) {
         const auto created = toolstack_.domain_config(zone.key.domid, zone.key.uuid);
         if (created) {
@@ -361,6 +390,13 @@ void Zones::classify(Watched& watched) {
         watched.listen();
     } else if (!zone.managed) {
         watched.stop_listening();
+    }
+}
+
+void Zones::read_again(const ZoneKey& key) {
+    if (const auto at = zones_.find(key); at != zones_.end()) {
+        at->second->on_name();
+        at->second->on_family();
     }
 }
 

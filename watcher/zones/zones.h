@@ -52,6 +52,8 @@ class Zones {
 
     // Takes over a fresh list of all domains: new ones are watched, gone ones forgotten.
     void sync(const std::vector<xenpack_domain>& domains);
+    // Reads a domain's name and family at once: who has just changed them need not wait to be told.
+    void read_again(const ZoneKey& key);
     // Reads names' configuration again and decides anew which domains are managed.
     void reconfigure();
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Family: what dom0's nodes below /local/domain/N/xenpack say of a domain: that it is a template or
+// about to be one, or whose fork it is. They outlive the watcher. Zones reads them, fork/ and the
+// plugin write them (plugin/toolstack.h, "templates and forks"), and no guest can.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "watcher/error.h"
+
+namespace xenpack {
+
+inline constexpr char kFamilyPath[] = "xenpack";
+inline constexpr char kQuiescePath[] = "xenpack/quiesce";
+inline constexpr char kTemplatePath[] = "xenpack/template";
+// "guest" or "none": whether forks of it have a reporter that takes their identity.
+inline constexpr char kIdentityPath[] = "xenpack/identity";
+// The name that a template-to-be shall have; there from the request on until it is sealed.
+inline constexpr char kTemplateNamePath[] = "xenpack/template-name";
+inline constexpr char kForkTemplatePath[] = "xenpack/fork/template";
+inline constexpr char kForkStatePath[] = "xenpack/fork/state";
+inline constexpr char kForkSeedPath[] = "xenpack/fork/seed";
+inline constexpr char kForkGenerationPath[] = "xenpack/fork/generation";
+
+struct Family {
+    enum class Kind {
+        none,
+        asked,  // it is about to be suspended, and may have been told to be quiet
+        sealing,
+        sealed,         // a template
+        fork_building,  // not all of it is there yet
+        fork            // complete
+    };
+
+    Kind kind = Kind::none;
+    bool has_reporter = true;     // of a template and of one to be: see kIdentityPath
+    std::string template_name{};  // of one that is being sealed; empty: not known
+    std::string template_uuid{};  // of a fork: whose
+    std::string generation{};     // of a fork
+
+    // Its pages are shared or another's: what it holds has nothing to do with its target.
+    [[nodiscard]] bool shares() const {
+        return kind == Kind::sealing || kind == Kind::sealed || is_fork();
+    }
+    [[nodiscard]] bool is_fork() const { return kind == Kind::fork_building || kind == Kind::fork; }
+    friend bool operator==(const Family&, const Family&) = default;
+};
+
+// `read` gives a node of the domain by its path below /local/domain/N.
+using ReadNode = std::function<Expected<std::optional<std::string>>(std::string_view)>;
+[[nodiscard]] Expected<Family> read_family(const ReadNode& read);
+
+// Why the watcher does not manage its memory; empty: nothing here speaks against it.
+[[nodiscard]] std::string_view left_alone_why(const Family& family);
+
+}  // namespace xenpack
