@@ -98,10 +98,11 @@ program_mains := $(shell grep -lE '^int main\b' watcher/*.cc watcher/*/*.cc 2>/d
 # The simulated host's model, which experiments use without the plugin that speaks for it, and the
 # plugin's own files. What the plugin takes from other rooms is linked into it.
 sim_plugin_src := $(addprefix plugin/sim/,keys.cc scenario.cc sections.cc start_cost.cc store.cc \
-    toolstack.cc workload.cc world.cc)
+    toolstack.cc workload.cc world.cc world_forks.cc)
 sim_src := $(filter-out $(sim_plugin_src),$(wildcard plugin/sim/*.cc))
-sim_needs_src := watcher/guest/reporting.cc watcher/guest/brake.cc watcher/pressure/report.cc \
-    watcher/config/size.cc watcher/config/lines.cc
+sim_needs_src := watcher/guest/reporting.cc watcher/guest/brake.cc watcher/guest/forking.cc \
+    watcher/guest/fork_text.cc watcher/pressure/report.cc watcher/config/size.cc \
+    watcher/config/lines.cc
 rooms_src := $(filter-out $(program_mains) watcher/cli/% watcher/guest/%, \
     $(wildcard watcher/*.cc watcher/*/*.cc)) $(sim_src) watcher/guest/reporting.cc \
     watcher/guest/brake.cc \

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "plugin/sim/balloon_driver.h"
@@ -30,6 +31,15 @@ struct DomainConfig {
     BalloonConfig balloon;
 };
 
+// A fork's memory is its template's until it writes: a page that it has written is its own, and
+// Xen's free memory has one less.
+struct ForkState {
+    std::uint64_t shared_kib = 0;
+    std::uint64_t used_before_kib = 0;  // by its guest when it was forked
+    std::int64_t age_ms = 0;            // for which it has run
+    bool starved = false;  // it has written where Xen had no page to give, which ends a fork
+};
+
 struct Domain {
     std::uint32_t domid = 0;
     DomainConfig config;
@@ -40,6 +50,12 @@ struct Domain {
     bool paused = false;             // neither its guest nor its driver runs
     Guest guest;
     BalloonDriver balloon;
+    std::optional<ForkState> fork{};  // it is one
+
+    // What its guest takes for its memory.
+    [[nodiscard]] std::uint64_t held_kib() const {
+        return current_kib + (fork ? fork->shared_kib : 0);
+    }
 };
 
 // libxl keeps the limit this much over the target (LIBXL_MAXMEM_CONSTANT).
@@ -54,6 +70,9 @@ class Host {
     // ascend from 1 and are never used again. The pointer lives until destroy(). Sizes are cut to
     // whole pages.
     [[nodiscard]] Domain* create(const DomainConfig& config, std::shared_ptr<const Trace> trace);
+    // A copy of a domain that does not run, at that moment of its life; its memory is shared. Null
+    // as above. The template must stay while it has forks.
+    [[nodiscard]] Domain* fork(const Domain& source);
     // Gives back all of its memory at once. Nothing where there is no such domain.
     void destroy(std::uint32_t domid);
     [[nodiscard]] Domain* find(std::uint32_t domid);
@@ -72,12 +91,15 @@ class Host {
     [[nodiscard]] std::uint64_t free_kib() const { return free_kib_; }
     [[nodiscard]] const HostConfig& config() const { return config_; }
 
+    // What a fork of such a domain takes at once.
+    [[nodiscard]] static std::uint64_t fork_cost_kib(const DomainConfig& config);
     // What Xen takes for such a domain, memory and all (paging pool of 1 MiB a vcpu and 1/256 of
     // maxmem, as libxl sizes it, and a constant).
     [[nodiscard]] static std::uint64_t start_cost_kib(const DomainConfig& config);
 
   private:
     void run_balloon(Domain& domain, std::int64_t dt_ms);
+    void write_pages(Domain& domain, std::int64_t dt_ms);
 
     HostConfig config_;
     std::vector<std::unique_ptr<Domain>> domains_;

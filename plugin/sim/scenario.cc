@@ -80,6 +80,7 @@ Expected<void> read_host(Section& section, Scenario& scenario) {
     keys.size("xen", host.xen_kib, 0, kMostHostKib);
     keys.size("dom0", host.dom0_kib, 0, kMostHostKib);
     keys.number("cpus", scenario.cpus, 1, 4096);
+    keys.yes_no("sharing", scenario.sharing);
     if (host.xen_kib + host.dom0_kib >= host.total_kib) {
         keys.refuse("memory", "xen and dom0 leave nothing of memory for zones");
     }
@@ -135,6 +136,30 @@ void read_reporter(Keys& keys, ZonePlan& zone) {
     zone.heartbeat_s = static_cast<std::uint64_t>(heartbeat_ms) / 1000;
 }
 
+void read_compliance(Keys& keys, std::string_view key, Compliance& value) {
+    static constexpr std::array<std::string_view, 3> kWords{"works", "fails", "hangs"};
+    static constexpr std::array<Compliance, 3> kValues{Compliance::works, Compliance::fails,
+                                                       Compliance::hangs};
+    if (const auto chosen = keys.word(key, kWords)) {
+        value = kValues[*chosen];
+    }
+}
+
+// As a template, and of its forks.
+void read_forking(Keys& keys, ZonePlan& zone) {
+    static constexpr std::array<std::string_view, 2> kSuspend{"works", "hangs"};
+    read_compliance(keys, "quiesce", zone.quiesce);
+    read_compliance(keys, "identity", zone.identity);
+    if (const auto chosen = keys.word("suspend", kSuspend)) {
+        zone.suspends = *chosen == 0;
+    }
+    std::int64_t end_ms = -1;
+    keys.duration("fork-end", end_ms, 0, kMostMs);
+    if (end_ms >= 0) {
+        zone.forks_end_ms = end_ms;
+    }
+}
+
 struct Repeat {
     unsigned count = 1;
     std::int64_t apart_ms = 0;
@@ -171,6 +196,7 @@ Expected<void> read_zone(Section& section, Workloads& workloads, Scenario& scena
     read_balloon(keys, zone.config.balloon);
     read_reporter(keys, zone);
     read_life(keys, zone, repeat);
+    read_forking(keys, zone);
     const Workload workload = workloads.read(keys);
     if (auto ok = keys.done(); !ok) {
         return ok;

@@ -27,6 +27,13 @@ enum class ReporterHabit {
     dying      // as xenpack-guest, for its first report
 };
 
+// What its reporter makes of a request by dom0.
+enum class Compliance {
+    works,
+    fails,  // and says so
+    hangs   // and never answers
+};
+
 // Times are in ms since the beginning, which is when the plugin was opened.
 struct ZonePlan {
     std::string name;
@@ -38,11 +45,17 @@ struct ZonePlan {
     std::optional<std::int64_t> end_ms;  // it shuts down; after start_ms
     std::int64_t save_ms = 0;            // it is saved, and goes on when that is over
     std::int64_t save_for_ms = 0;        // 0: it is not
+    Compliance quiesce = Compliance::works;
+    Compliance identity = Compliance::works;  // in a fork
+    bool suspends = true;
+    std::optional<std::int64_t>
+        forks_end_ms;  // each of its forks shuts down so long after it began
 };
 
 struct Scenario {
     HostConfig host;
     unsigned cpus = 4;
+    bool sharing = true;          // of memory, which forks need
     std::vector<ZonePlan> zones;  // names differ; in the file's order
 };
 

@@ -12,6 +12,7 @@
 #include <deque>
 #include <exception>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -45,6 +46,8 @@ class Toolstack {
         if (timeout_ != nullptr) {
             watcher_.loop_ops->timeout_deregister(watcher_.loop, timeout_);
         }
+        world_.cancel();
+        call_finished();
     }
     Toolstack(const Toolstack&) = delete;
     Toolstack& operator=(const Toolstack&) = delete;
@@ -60,6 +63,7 @@ class Toolstack {
 
   private:
     void pass_time();
+    void call_finished();
     void lose(const char* why) noexcept;
     void tick() noexcept;
 
@@ -110,9 +114,17 @@ void Toolstack::tick() noexcept {
             lose("out of memory");
             return;
         }
+        call_finished();
         report();
     } catch (const std::exception& e) {
         lose(e.what());
+    }
+}
+
+// Each may begin the next.
+void Toolstack::call_finished() {
+    for (const auto& call : world_.take_finished()) {
+        call();
     }
 }
 
@@ -296,6 +308,58 @@ int table_start_cost(xenpack_toolstack* ts, const char* config_json, xenpack_sta
     return answer(ts, [&](Toolstack&) { return put(start_cost(config_json), cost_r); });
 }
 
+int table_fork_missing(xenpack_toolstack* ts, char* missing, std::size_t size) {
+    return answer(ts, [&](Toolstack& t) -> Expected<int> {
+        std::string text;
+        const auto list = t.world().fork_missing();
+        for (const std::string& sentence : list) {
+            text += sentence + "\n";
+        }
+        (void)std::snprintf(missing, size, "%s", text.c_str());
+        return static_cast<int>(list.size());
+    });
+}
+
+World::Done call_of(xenpack_done called, void* arg) {
+    return [called, arg](int result, const std::string& why, const xenpack_fork_result*) {
+        called(arg, result, why.c_str());
+    };
+}
+
+int table_seal(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16],
+               const char* name, std::uint64_t timeout_ms, xenpack_done called, void* arg) {
+    return answer(ts, [&](Toolstack& t) {
+        return done(t.world().seal(domid, uuid_in(uuid), name,
+                                   static_cast<std::int64_t>(timeout_ms), call_of(called, arg)));
+    });
+}
+
+int table_fork(xenpack_toolstack* ts, const xenpack_fork_request* request, xenpack_fork_done called,
+               void* arg) {
+    return answer(ts, [&](Toolstack& t) {
+        World::ForkOrder order{request->template_domid,
+                               uuid_in(request->template_uuid),
+                               request->name,
+                               uuid_in(request->uuid),
+                               {},
+                               request->paused != 0};
+        for (const xenpack_store_write& each : std::span(request->identity, request->identity_n)) {
+            order.identity.emplace_back(each.path, each.value);
+        }
+        return done(t.world().fork(order, [called, arg](int result, const std::string& why,
+                                                        const xenpack_fork_result* fork) {
+            called(arg, result, why.c_str(), fork);
+        }));
+    });
+}
+
+int table_destroy(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16],
+                  xenpack_done called, void* arg) {
+    return answer(ts, [&](Toolstack& t) {
+        return done(t.world().destroy(domid, uuid_in(uuid), call_of(called, arg)));
+    });
+}
+
 int table_open_store(const xenpack_loop_ops* loop_ops, void* loop, const xenpack_own_store** ops_r,
                      void** store_r, char* error, std::size_t size) noexcept try {
     *store_r = new Store(*loop_ops, loop);
@@ -326,10 +390,10 @@ constexpr xenpack_toolstack_ops kTable{
     table_start_cost,
     table_open_store,
     table_close_store,
-    nullptr,  // no forks on this host
-    nullptr,
-    nullptr,
-    nullptr,
+    table_fork_missing,
+    table_seal,
+    table_fork,
+    table_destroy,
 };
 
 }  // namespace

@@ -16,7 +16,9 @@ namespace xenpack::sim {
 namespace {
 
 constexpr std::int64_t kRetryMs = 1'000;
-constexpr int kPoweroff = 0;             // SHUTDOWN_poweroff of xen/sched.h
+// SHUTDOWN_poweroff and _crash of xen/sched.h.
+constexpr int kPoweroff = 0;
+constexpr int kCrash = 3;
 constexpr std::size_t kFloodWrites = 5;  // in a step: 50 a second
 constexpr std::uint64_t kMib = 1024;
 
@@ -62,16 +64,20 @@ std::string uuid_text(const World::Uuid& uuid) {
 }
 
 World::World(Scenario scenario, Store& store, Say say)
-    : store_(store), say_(std::move(say)), host_(scenario.host), cpus_(scenario.cpus) {
+    : store_(store),
+      say_(std::move(say)),
+      host_(scenario.host),
+      cpus_(scenario.cpus),
+      sharing_(scenario.sharing) {
     write_dom0();
     happened(XENPACK_DOMAIN_CREATED, 0, {});
     zones_.reserve(scenario.zones.size());
     for (ZonePlan& plan : scenario.zones) {
         const Uuid uuid = uuid_of(plan.name);
-        zones_.emplace_back(std::move(plan), uuid);
+        zones_.push_back(std::make_unique<Zone>(std::move(plan), uuid));
     }
-    for (Zone& zone : zones_) {
-        live(zone);
+    for (const auto& zone : zones_) {
+        live(*zone);
     }
 }
 
@@ -79,9 +85,14 @@ World::World(Scenario scenario, Store& store, Say say)
 
 void World::step(std::int64_t dt_ms) {
     host_.step(dt_ms);
-    for (Zone& zone : zones_) {
-        live(zone);
+    for (const auto& zone : zones_) {
+        if (zone->to_destroy.empty()) {
+            live(*zone);
+        } else {
+            destroy_now(*zone);
+        }
     }
+    std::erase_if(zones_, [](const auto& zone) { return zone->order && zone->life == Life::gone; });
 }
 
 std::optional<std::int64_t> World::next_step_ms() const {
@@ -89,10 +100,10 @@ std::optional<std::int64_t> World::next_step_ms() const {
         return kStepMs;
     }
     std::optional<std::int64_t> next;
-    for (const Zone& zone : zones_) {
-        if (zone.life == Life::to_come) {
+    for (const auto& zone : zones_) {
+        if (zone->life == Life::to_come) {
             const std::int64_t in_ms =
-                std::max(zone.plan.start_ms, zone.next_try_ms) - host_.now_ms();
+                std::max(zone->plan.start_ms, zone->next_try_ms) - host_.now_ms();
             next = std::min(next.value_or(in_ms), in_ms);
         }
     }
@@ -124,8 +135,20 @@ void World::live(Zone& zone) {
             }
             break;
         case Life::shut_down:
-            bury(zone);
+            if (!zone.order) {  // no xl waits for the end of a fork
+                bury(zone);
+            }
             break;
+        case Life::suspending:
+        case Life::sealing:
+            live_as_template(zone);
+            break;
+        case Life::ordered:
+        case Life::forking:
+            live_as_fork(zone);
+            break;
+        case Life::sealed:
+        case Life::held:
         case Life::gone:
             break;
     }
@@ -161,7 +184,9 @@ void World::start(Zone& zone) {
 void World::run(Zone& zone) {
     const std::int64_t now_ms = host_.now_ms();
     if (zone.plan.end_ms && now_ms >= *zone.plan.end_ms) {
-        shut_down(zone);
+        shut_down(zone, kPoweroff);
+    } else if (zone.domain->fork && zone.domain->fork->starved) {
+        shut_down(zone, kCrash);
     } else if (zone.plan.save_for_ms > 0 && now_ms >= zone.plan.save_ms) {
         zone.domain->paused = true;
         zone.life = Life::saved;
@@ -172,10 +197,11 @@ void World::run(Zone& zone) {
 }
 
 // It holds its memory until it is buried, as a domain does until xl has noticed.
-void World::shut_down(Zone& zone) {
+void World::shut_down(Zone& zone, int reason) {
+    zone.shutdown_reason = reason;
     zone.domain->paused = true;
     zone.life = Life::shut_down;
-    happened(XENPACK_DOMAIN_SHUT_DOWN, zone.domain->domid, zone.uuid, kPoweroff);
+    happened(XENPACK_DOMAIN_SHUT_DOWN, zone.domain->domid, zone.uuid, reason);
     store_.announce("@releaseDomain");
 }
 
@@ -218,6 +244,7 @@ void World::report(Zone& zone) {
         zone.domain->guest.stats().uptime_ms < zone.plan.config.balloon.boot_ms) {
         return;
     }
+    obey(zone);
     const auto words = words_of(zone);
     zone.last_report = words.value_or(zone.last_report);
     const std::size_t times =
@@ -297,16 +324,18 @@ xenpack_domain World::view_of(const Zone& zone) const {
     const Domain& held = *zone.domain;
     xenpack_domain domain = domain_of(held.domid, zone.uuid);
     domain.flags = XENPACK_DOMAIN_IS_HVM;
-    domain.flags |= zone.life == Life::built || zone.life == Life::saved
-                        ? std::uint32_t{XENPACK_DOMAIN_IS_PAUSED}
-                        : 0U;
-    domain.flags |= zone.life == Life::built ? std::uint32_t{XENPACK_DOMAIN_NEVER_RAN} : 0U;
-    if (zone.life == Life::shut_down) {
+    const bool never_ran =
+        zone.life == Life::built || zone.life == Life::forking || zone.life == Life::held;
+    const bool paused = never_ran || zone.life == Life::saved || zone.life == Life::sealed;
+    domain.flags |= paused ? std::uint32_t{XENPACK_DOMAIN_IS_PAUSED} : 0U;
+    domain.flags |= never_ran ? std::uint32_t{XENPACK_DOMAIN_NEVER_RAN} : 0U;
+    if (zone.life == Life::shut_down || zone.life == Life::sealing) {
         domain.flags |= XENPACK_DOMAIN_IS_SHUTDOWN;
-        domain.shutdown_reason = kPoweroff;
+        domain.shutdown_reason = zone.shutdown_reason;
     }
     domain.current_kib = held.current_kib;
     domain.limit_kib = held.limit_kib;
+    domain.shared_kib = held.fork ? held.fork->shared_kib : 0;
     domain.cpu_time_ns = static_cast<std::uint64_t>(held.guest.stats().worked_ms) * 1'000'000;
     domain.vcpus_online = held.config.vcpus;
     return domain;
@@ -362,6 +391,10 @@ Expected<World::Zone*> World::find_settable(std::uint32_t domid, const Uuid& uui
     }
     if ((*zone)->life == Life::shut_down) {
         return fail_with(EBUSY, "domain {} is left alone: it has shut down", domid);
+    }
+    if ((*zone)->life != Life::runs && (*zone)->life != Life::built &&
+        (*zone)->life != Life::held) {
+        return fail_with(EBUSY, "domain {} is left alone: it is a template, or not whole", domid);
     }
     return zone;
 }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "plugin/sim/store.h"
 #include "plugin/toolstack.h"
 #include "watcher/error.h"
+#include "watcher/guest/forking.h"
 
 namespace xenpack::sim {
 
@@ -61,8 +63,43 @@ class World {
     [[nodiscard]] Expected<void> set_limit(std::uint32_t domid, const Uuid& uuid,
                                            std::uint64_t limit_kib);
 
+    // Templates and forks. `done` is what take_finished() gives back, in a later step: with 0 and
+    // what came of a fork, or a negative errno and a sentence.
+    using Done =
+        std::function<void(int result, const std::string& why, const xenpack_fork_result* fork)>;
+    [[nodiscard]] std::vector<std::string> fork_missing() const;
+    [[nodiscard]] Expected<void> seal(std::uint32_t domid, const Uuid& uuid,
+                                      const std::string& name, std::int64_t timeout_ms, Done done);
+    struct ForkOrder {
+        std::uint32_t template_domid = 0;
+        Uuid template_uuid{};
+        std::string name;
+        Uuid uuid{};
+        Store::Writes identity;  // paths below xenpack/fork
+        bool paused = false;
+    };
+    [[nodiscard]] Expected<void> fork(const ForkOrder& order, Done done);
+    [[nodiscard]] Expected<void> destroy(std::uint32_t domid, const Uuid& uuid, Done done);
+    // Calls to be made, in order, of what has ended since the last time.
+    [[nodiscard]] std::vector<std::function<void()>> take_finished();
+    // All that is under way ends with ECANCELED.
+    void cancel();
+
   private:
-    enum class Life { to_come, built, runs, saved, shut_down, gone };
+    enum class Life {
+        to_come,
+        built,
+        runs,
+        saved,
+        shut_down,
+        suspending,  // to be sealed
+        sealing,     // suspended
+        sealed,
+        ordered,  // a fork without a domain
+        forking,  // not complete
+        held,     // a fork that was left paused
+        gone
+    };
 
     struct Zone {
         Zone(ZonePlan zone_plan, const Uuid& zone_uuid)
@@ -79,12 +116,35 @@ class World {
         bool said_why_not = false;
         std::string last_report;
         std::uint64_t lies = 0;
+
+        guest::ForkKept kept;    // by its reporter
+        std::string quiet_said;  // what that has written of it
+        std::string forked_said;
+        std::optional<ForkOrder> order;  // it is a fork
+        int shutdown_reason = 0;
+        std::string new_name;  // once it is sealed
+        std::int64_t began_ms = 0;
+        std::int64_t deadline_ms = 0;
+        Done done;                     // of what is under way
+        std::vector<Done> to_destroy;  // it is to go, and these wait for that
     };
 
     void live(Zone& zone);
+    void live_as_template(Zone& zone);
+    void live_as_fork(Zone& zone);
+    void begin_fork(Zone& zone);
+    void complete_fork(Zone& zone);
+    void suspended(Zone& zone);
+    void sealed(Zone& zone);
+    void obey(Zone& zone);
+    void obey_step(Zone& zone, const guest::ForkSeen& seen);
+    void finish(Zone& zone, int result, const std::string& why,
+                const xenpack_fork_result* fork = nullptr);
+    void destroy_now(Zone& zone);
+    [[nodiscard]] bool name_taken(std::string_view name) const;
     void start(Zone& zone);
     void run(Zone& zone);
-    void shut_down(Zone& zone);
+    void shut_down(Zone& zone, int reason);
     void bury(Zone& zone);
     void report(Zone& zone);
     [[nodiscard]] static std::optional<std::string> words_of(Zone& zone);
@@ -101,9 +161,11 @@ class World {
     Say say_;
     Host host_;
     unsigned cpus_;
-    std::vector<Zone> zones_;  // in the scenario's order; never grows after the beginning
-    std::map<std::uint32_t, Zone*> living_;  // those with a domain, by domid
+    bool sharing_;
+    std::vector<std::unique_ptr<Zone>> zones_;  // in the scenario's order, and then the forks
+    std::map<std::uint32_t, Zone*> living_;     // those with a domain, by domid
     std::vector<xenpack_event> events_;
+    std::vector<std::function<void()>> finished_;
 };
 
 // The same name has the same uuid in each run, so that what was set for a zone holds in the next.

@@ -257,5 +257,69 @@ TEST(SimHost, TheSameCallsGiveTheSameHost) {
     EXPECT_EQ(played(), played());
 }
 
+TEST(SimHost, AForkTakesPagesOnlyAsItWrites) {
+    Host host(host_of(2048));
+    Domain* const source = host.create(domain_of(256, 256), steady(40 * kMib));
+    run(host, 5'000);
+    source->paused = true;
+    const std::uint64_t free_before = host.free_kib();
+    Domain* const fork = host.fork(*source);
+    ASSERT_NE(fork, nullptr);
+    EXPECT_EQ(fork->held_kib(), 256 * kMib);
+    EXPECT_EQ(free_before - host.free_kib(), Host::fork_cost_kib(source->config));
+    EXPECT_EQ(fork->guest.stats().total_kib, source->guest.stats().total_kib);
+    fork->paused = false;
+    std::uint64_t own = fork->current_kib;
+    for (int second = 0; second < 60; ++second) {
+        run(host, 1'000);
+        EXPECT_GE(fork->current_kib, own);
+        own = fork->current_kib;
+        EXPECT_EQ(fork->held_kib(), 256 * kMib);
+        EXPECT_EQ(accounted_kib(host), host.config().total_kib);
+    }
+    EXPECT_GT(own, 3 * kMib);
+    EXPECT_LT(own, 32 * kMib);
+    EXPECT_EQ(source->current_kib, 256 * kMib);
+    host.destroy(fork->domid);
+    EXPECT_EQ(host.free_kib(), free_before);
+}
+
+TEST(SimHost, AForkThatIsBalloonedGivesBackWhatIsItsOwn) {
+    Host host(host_of(2048));
+    Domain* const source = host.create(domain_of(256, 256), steady(10 * kMib));
+    run(host, 5'000);
+    source->paused = true;
+    Domain* const fork = host.fork(*source);
+    fork->paused = false;
+    host.set_target(*fork, 160 * kMib, false);
+    run(host, 5'000);
+    EXPECT_EQ(fork->held_kib(), 160 * kMib);
+    EXPECT_EQ(accounted_kib(host), host.config().total_kib);
+    host.set_target(*fork, 256 * kMib, false);
+    run(host, 5'000);
+    EXPECT_EQ(fork->held_kib(), 256 * kMib);
+    EXPECT_GT(fork->current_kib, 96 * kMib) << "what it gets anew is not shared";
+    EXPECT_EQ(accounted_kib(host), host.config().total_kib);
+}
+
+TEST(SimHost, AForkThatWritesWhereNothingIsFreeIsStarved) {
+    Host host(host_of(1024));
+    Domain* const source = host.create(domain_of(256, 256), steady(100 * kMib));
+    run(host, 5'000);
+    source->paused = true;
+    Domain* const fork = host.fork(*source);
+    fork->paused = false;
+    const std::uint64_t left = host.free_kib() - Host::start_cost_kib(domain_of(0, 0));
+    DomainConfig rest = domain_of(0, 0);
+    rest.memory_kib = left - 4 * kMib;
+    ASSERT_NE(host.create(rest, steady(kMib)), nullptr);
+    for (int second = 0; second < 600 && !fork->fork->starved; ++second) {
+        run(host, 1'000);
+    }
+    EXPECT_TRUE(fork->fork->starved);
+    EXPECT_EQ(accounted_kib(host), host.config().total_kib);
+    EXPECT_EQ(host.fork(*source), nullptr) << "there is no room for another";
+}
+
 }  // namespace
 }  // namespace xenpack::sim

@@ -204,5 +204,23 @@ TEST(Scenario, BoundsTheNumberOfZones) {
     EXPECT_NE(mistake_in(text).find("f.sim:5: more than 10000 zones"), std::string::npos);
 }
 
+TEST(Scenario, SaysWhatBecomesOfTemplatesAndForks) {
+    const Scenario plain = good(kZone);
+    EXPECT_TRUE(plain.sharing);
+    EXPECT_EQ(plain.zones[0].quiesce, Compliance::works);
+    EXPECT_TRUE(plain.zones[0].suspends);
+    EXPECT_FALSE(plain.zones[0].forks_end_ms);
+    const Scenario told = good("[host]\nsharing = no\n" + std::string(kZone) +
+                               "quiesce = fails\nidentity = hangs\nsuspend = hangs\n"
+                               "fork-end = 3s\n");
+    EXPECT_FALSE(told.sharing);
+    EXPECT_EQ(told.zones[0].quiesce, Compliance::fails);
+    EXPECT_EQ(told.zones[0].identity, Compliance::hangs);
+    EXPECT_FALSE(told.zones[0].suspends);
+    EXPECT_EQ(told.zones[0].forks_end_ms, 3'000);
+    EXPECT_NE(mistake_in(std::string(kZone) + "suspend = fails\n").find("f.sim:4"),
+              std::string::npos);
+}
+
 }  // namespace
 }  // namespace xenpack::sim
