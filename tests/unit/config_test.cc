@@ -99,6 +99,7 @@ TEST(Config, AnEmptyFileMeansTheDefaults) {
     EXPECT_FALSE(config.reserve);
     EXPECT_EQ(config.emergency_kib, 72 * kMib);
     EXPECT_EQ(config.dom0_floor_kib, 512 * kMib);
+    EXPECT_EQ(config.fork_reserve_kib, 8 * kMib);
     EXPECT_EQ(config.socket_path, "/run/xenpack/xenpack.sock");
     EXPECT_EQ(config.toolstack, "libxl");
     EXPECT_FALSE(config.zone("web").floor_kib);
@@ -106,13 +107,14 @@ TEST(Config, AnEmptyFileMeansTheDefaults) {
 
 TEST(Config, TakesEveryKey) {
     const Config config = parsed(
-        "[host]\nreserve = 2G\nemergency = 64M\ndom0-floor = 1G\n"
+        "[host]\nreserve = 2G\nemergency = 64M\ndom0-floor = 1G\nfork-reserve = 12M\n"
         "[daemon]\ntoolstack = sim\nsocket = /run/other.sock\n"
         "[zone]\nfloor = 128M\nceiling = 4G\nweight = 50\nheadroom = 30%\nmanage = no\n"
         "[zone web-*]\nmanage = yes\nfloor = 256M\nceiling = 2G\nweight = 10000\nheadroom = 5%\n");
     EXPECT_EQ(config.reserve->of(100 * kGib), 2 * kGib);
     EXPECT_EQ(config.emergency_kib, 64 * kMib);
     EXPECT_EQ(config.dom0_floor_kib, kGib);
+    EXPECT_EQ(config.fork_reserve_kib, 12 * kMib);
     EXPECT_EQ(config.toolstack, "sim");
     EXPECT_EQ(config.socket_path, "/run/other.sock");
     const ZoneConfig web = config.zone("web-1");

@@ -50,6 +50,8 @@ struct Config {
     SizeOrPercent start_reserve{0, 1};
     std::uint64_t emergency_kib = 72 * 1024;  // of the free memory, given to zones in danger only
     std::uint64_t dom0_floor_kib = 512 * 1024;
+    // What is asked of the free memory for each fork, before it is made.
+    std::uint64_t fork_reserve_kib = 8 * 1024;
     ZoneConfig zone_defaults;           // section [zone]
     std::vector<ZoneSection> sections;  // sections [zone PATTERN], in the file's order
 

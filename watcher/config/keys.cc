@@ -78,6 +78,10 @@ Expected<void> set_dom0_floor(Config& config, ZoneConfig&, std::string_view valu
     return keep(config.dom0_floor_kib, parse_size_kib(value));
 }
 
+Expected<void> set_fork_reserve(Config& config, ZoneConfig&, std::string_view value) {
+    return keep(config.fork_reserve_kib, parse_size_kib(value));
+}
+
 Expected<void> set_toolstack(Config& config, ZoneConfig&, std::string_view value) {
     const bool is_name = std::all_of(value.begin(), value.end(), [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
@@ -132,6 +136,7 @@ constexpr std::array kKeys = {
     ConfigKey{SectionKind::host, "start-reserve", set_start_reserve},
     ConfigKey{SectionKind::host, "emergency", set_emergency},
     ConfigKey{SectionKind::host, "dom0-floor", set_dom0_floor},
+    ConfigKey{SectionKind::host, "fork-reserve", set_fork_reserve},
     ConfigKey{SectionKind::daemon, "toolstack", set_toolstack},
     ConfigKey{SectionKind::daemon, "socket", set_socket},
     ConfigKey{SectionKind::zone, "manage", set_manage},
