@@ -17,10 +17,20 @@ namespace {
 
 constexpr std::int64_t kDom0EveryMs = 60'000;
 constexpr std::int64_t kCalmAfterShortageMs = 5'000;
+constexpr char kIntents[] = "/var/lib/xenpack/forks";
+// Installed beside the plugins.
+constexpr char kJoiner[] = XENPACK_PLUGIN_DIR "/xenpack-hotplug";
 
 Decision about(const Zone& zone, DecisionKind kind, std::string reason) {
     return {kind,         zone.name,    zone.key.domid,   to_string(zone.key.uuid),
             std::nullopt, std::nullopt, std::move(reason)};
+}
+
+// For the host, if it is one: of simulated hosts there may be many.
+std::string intents_of(const Config& config, const PluginObject& plugin) {
+    return plugin.ops().open_store == nullptr
+               ? kIntents
+               : (std::filesystem::path(config.socket_path).parent_path() / "forks").string();
 }
 
 }  // namespace
@@ -53,6 +63,9 @@ Expected<void> Watcher::start() {
     }
     toolstack_ = std::move(*toolstack);
     zones_ = std::make_unique<Zones>(rooms_.loop, rooms_.store, *toolstack_, *this);
+    forks_ = std::make_unique<Forks>(Forks::Rooms{rooms_.loop, rooms_.store, *toolstack_, *zones_,
+                                                  intents_of(config_, rooms_.plugin), kJoiner},
+                                     *this);
     if (auto listening = zones_->listen(); !listening) {
         return listening;
     }
@@ -95,6 +108,7 @@ void Watcher::look() {
     }
     host_fault_.clear();
     follow_starts();
+    forks_->follow();
     const HostFacts facts = host_facts(now_ms);
     refresh_views(facts, now_ms);
     HostView host = host_view(facts, config_, ledger_);
@@ -331,6 +345,9 @@ void Watcher::zone_found(const Zone& zone) {
     if (Zone* found = zones_->find(zone.key)) {
         found->overrides = overrides_.get(zone.key.uuid);
     }
+    if (forks_->has_told_of(zone)) {
+        return;
+    }
     if (zone.managed) {
         publish(
             about(zone, DecisionKind::found,
@@ -343,6 +360,7 @@ void Watcher::zone_found(const Zone& zone) {
 
 void Watcher::zone_gone(Zone& zone) {
     forget_view(zone);
+    forks_->forget(zone);
     publish(about(zone, DecisionKind::gone, "its domain has gone"));
 }
 

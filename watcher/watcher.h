@@ -15,6 +15,7 @@
 #include "watcher/balance/balance.h"
 #include "watcher/config/config.h"
 #include "watcher/control/control.h"
+#include "watcher/fork/forks.h"
 #include "watcher/loop/loop.h"
 #include "watcher/publish/journal.h"
 #include "watcher/reserve/desk.h"
@@ -29,6 +30,7 @@ class Store;
 class Watcher final : public Zones::Mediator,
                       public Control::Mediator,
                       public Desk::Mediator,
+                      public Forks::Mediator,
                       private Hands {
   public:
     struct Rooms {
@@ -58,6 +60,12 @@ class Watcher final : public Zones::Mediator,
                                          const Control::Caller& caller) override;
     void caller_gone(std::uint64_t request) override;
     [[nodiscard]] Expected<void> release(std::uint64_t reservation) override;
+    [[nodiscard]] Expected<void> make_template(const nlohmann::json& asked,
+                                               const Control::Caller& caller) override;
+    [[nodiscard]] Expected<void> remove_template(const std::string& name,
+                                                 const Control::Caller& caller) override;
+    [[nodiscard]] Expected<void> make_forks(const nlohmann::json& asked,
+                                            const Control::Caller& caller) override;
 
   private:
     // Desk::Mediator
@@ -65,6 +73,19 @@ class Watcher final : public Zones::Mediator,
     void reservation_said(const std::string& sentence) override;
     void reservation_answered(std::uint64_t caller, const Reservation& reservation,
                               const Expected<void>& granted) override;
+
+    // Forks::Mediator: in watcher_fork.cc
+    void forks_changed() override { look_soon(); }
+    void fork_news(const ForkNews& news) override;
+    [[nodiscard]] Expected<void> ask_memory(std::uint64_t request, std::size_t forks,
+                                            const std::string& owner,
+                                            std::int64_t wait_ms) override;
+    void memory_not_wanted(std::uint64_t request) override;
+    void memory_taken(std::uint64_t reservation) override;
+    void memory_done(std::uint64_t reservation, bool all_taken) override;
+    void template_answered(std::uint64_t caller, const Expected<MadeTemplate>& made) override;
+    void removal_answered(std::uint64_t caller, const Expected<void>& removed) override;
+    void forks_answered(std::uint64_t caller, const Expected<std::vector<MadeFork>>& made) override;
 
     // Zones::Mediator
     void zones_changed() override { look_soon(); }
@@ -99,6 +120,13 @@ class Watcher final : public Zones::Mediator,
     void grant_starts(const Plan& decided);
     [[nodiscard]] StartSupply supply() const;
     [[nodiscard]] nlohmann::json reservations_json() const;
+    // Templates and forks: in watcher_fork.cc.
+    [[nodiscard]] Expected<void> look_at_forks();
+    [[nodiscard]] static bool is_for_forks(std::uint64_t caller);
+    void forks_memory_answered(std::uint64_t caller, const Reservation& reservation,
+                               const Expected<void>& granted);
+    [[nodiscard]] nlohmann::json templates_json() const;
+    void add_fork_json(const Zone& zone, nlohmann::json& members) const;
     void schedule(const Plan& plan, std::int64_t now_ms);
     void publish(const Decision& decision);
     void on_host_event(const xenpack_event& event);
@@ -111,6 +139,7 @@ class Watcher final : public Zones::Mediator,
     std::unique_ptr<Toolstack> toolstack_;
     std::unique_ptr<Zones> zones_;
     std::unique_ptr<Desk> desk_;
+    std::unique_ptr<Forks> forks_;
     std::unique_ptr<Loop::Timer> next_look_;
     Control* control_ = nullptr;
     bool look_is_due_ = false;

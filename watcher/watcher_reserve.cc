@@ -10,6 +10,7 @@
 #include "watcher/loop/loop.h"
 #include "watcher/reserve/desk.h"
 #include "watcher/watcher.h"
+#include "watcher/watcher_asked.h"
 #include "watcher/zones/follow.h"
 
 namespace xenpack {
@@ -21,38 +22,6 @@ using nlohmann::json;
 // say.
 constexpr std::int64_t kWaitMs = 60'000;
 constexpr std::int64_t kDeadlineMs = 600'000;
-constexpr std::size_t kOwnerMostBytes = 200;
-
-// One line of a journal, whatever it was.
-std::string one_line(std::string text) {
-    for (char& c : text) {
-        c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-    }
-    return text.substr(0, kOwnerMostBytes);
-}
-
-template <class T>
-Expected<T> number(const json& asked, const char* name, T otherwise, std::uint64_t most) {
-    const auto it = asked.find(name);
-    if (it == asked.end() || it->is_null()) {
-        return otherwise;
-    }
-    if (!it->is_number_unsigned() || it->get<std::uint64_t>() > most) {
-        return fail_with(EINVAL, "{} must be a whole number from 0 to {}", name, most);
-    }
-    return static_cast<T>(it->get<std::uint64_t>());
-}
-
-Expected<std::string> text(const json& asked, const char* name) {
-    const auto it = asked.find(name);
-    if (it == asked.end() || it->is_null()) {
-        return std::string();
-    }
-    if (!it->is_string()) {
-        return fail_with(EINVAL, "{} must be a string", name);
-    }
-    return it->get<std::string>();
-}
 
 // As to_string(Uuid) writes it; empty where it is none.
 std::string canonical_uuid(std::string_view given) {
@@ -71,12 +40,10 @@ std::string canonical_uuid(std::string_view given) {
 }
 
 Expected<void> check_names(const json& asked) {
-    static constexpr std::array kKnown{"size_kib", "config",  "owner",      "uuid",
-                                       "pid",      "wait_ms", "deadline_ms"};
-    for (const auto& [name, value] : asked.items()) {
-        if (std::ranges::find(kKnown, name) == kKnown.end()) {
-            return fail_with(EINVAL, "a reservation has no member {}", one_line(name));
-        }
+    static constexpr std::array<std::string_view, 7> kKnown{
+        "size_kib", "config", "owner", "uuid", "pid", "wait_ms", "deadline_ms"};
+    if (auto known = check_members(asked, kKnown, "a reservation"); !known) {
+        return known;
     }
     if (asked.contains("size_kib") == asked.contains("config")) {
         return fail_with(EINVAL, "a reservation names either size_kib or config");
@@ -106,9 +73,9 @@ Expected<void> take_config(Toolstack& toolstack, const std::string& config, Rese
 }
 
 Expected<void> take_domain(const json& asked, Toolstack& toolstack, Reservation& r) {
-    const auto config = text(asked, "config");
-    const auto uuid = text(asked, "uuid");
-    const auto size_kib = number<std::uint64_t>(asked, "size_kib", 0, kMaxSizeKib);
+    const auto config = asked_text(asked, "config");
+    const auto uuid = asked_text(asked, "uuid");
+    const auto size_kib = asked_number<std::uint64_t>(asked, "size_kib", 0, kMaxSizeKib);
     if (!config || !uuid || !size_kib) {
         return tl::unexpected(!config ? config.error() : !uuid ? uuid.error() : size_kib.error());
     }
@@ -139,14 +106,15 @@ Expected<Reservation> parse(const json& asked, const Control::Caller& caller,
     if (auto names = check_names(asked); !names) {
         return tl::unexpected(names.error());
     }
-    const auto owner = text(asked, "owner");
-    const auto pid = number<int>(asked, "pid", caller.pid, std::numeric_limits<int>::max());
-    const auto wait_ms = number<std::int64_t>(asked, "wait_ms", kWaitMs, kReservationWaitMostMs);
+    const auto owner = asked_text(asked, "owner");
+    const auto pid = asked_number<int>(asked, "pid", caller.pid, std::numeric_limits<int>::max());
+    const auto wait_ms =
+        asked_number<std::int64_t>(asked, "wait_ms", kWaitMs, kReservationWaitMostMs);
     if (!owner || !pid || !wait_ms) {
         return tl::unexpected(!owner ? owner.error() : !pid ? pid.error() : wait_ms.error());
     }
-    const auto deadline_ms = number<std::int64_t>(asked, "deadline_ms", *wait_ms + kDeadlineMs,
-                                                  2 * kReservationWaitMostMs);
+    const auto deadline_ms = asked_number<std::int64_t>(
+        asked, "deadline_ms", *wait_ms + kDeadlineMs, 2 * kReservationWaitMostMs);
     if (!deadline_ms) {
         return tl::unexpected(deadline_ms.error());
     }
@@ -220,6 +188,7 @@ Expected<void> Watcher::release(std::uint64_t reservation) {
 
 void Watcher::caller_gone(std::uint64_t request) {
     desk_->caller_gone(request);
+    forks_->caller_gone(request);
 }
 
 void Watcher::reservation_said(const std::string& sentence) {
@@ -228,6 +197,10 @@ void Watcher::reservation_said(const std::string& sentence) {
 
 void Watcher::reservation_answered(std::uint64_t caller, const Reservation& reservation,
                                    const Expected<void>& granted) {
+    if (is_for_forks(caller)) {
+        forks_memory_answered(caller, reservation, granted);
+        return;
+    }
     if (control_ == nullptr) {
         return;
     }

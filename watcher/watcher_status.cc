@@ -55,7 +55,8 @@ json zone_json(const Zone& zone, std::int64_t now_ms) {
 }
 
 json unmanaged_json(const Zone& zone) {
-    const bool built = (zone.domain.flags & XENPACK_DOMAIN_NEVER_RAN) == 0;
+    const bool built = (zone.domain.flags & XENPACK_DOMAIN_NEVER_RAN) == 0 ||
+                       zone.family.kind == Family::Kind::fork;  // one that was left paused
     return {{"name", zone.name},
             {"domid", zone.key.domid},
             {"uuid", to_string(zone.key.uuid)},
@@ -143,6 +144,7 @@ json Watcher::status() {
         host_faults.push_back(learned.error().what);
     } else {
         follow_starts();
+        forks_->follow();
     }
     const std::int64_t now_ms = Loop::now_ms();
     if (now_ms < dom0_hands_until_ms_) {
@@ -156,8 +158,9 @@ json Watcher::status() {
     for (const Zone* zone : zones_->all()) {
         if (zone->managed) {
             zones.push_back(zone_json(*zone, now_ms));
-        } else {
+        } else if (zone->family.kind != Family::Kind::sealed) {  // those are among the templates
             unmanaged.push_back(unmanaged_json(*zone));
+            add_fork_json(*zone, unmanaged.back());
         }
     }
     return {{"version", XENPACK_VERSION},
@@ -179,6 +182,7 @@ json Watcher::status() {
               {"floor_kib", config_.dom0_floor_kib}}},
             {"zones", zones},
             {"unmanaged", unmanaged},
+            {"templates", templates_json()},
             {"reservations", reservations_json()}};
 }
 

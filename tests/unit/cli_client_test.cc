@@ -39,6 +39,13 @@ struct FakeMediator final : Control::Mediator {
         }
         return fail_with(ENOMEM, "262 MiB are missing");
     }
+    Expected<void> make_template(const json&, const Control::Caller&) override { return {}; }
+    Expected<void> remove_template(const std::string& name, const Control::Caller&) override {
+        return fail_with(EBUSY, "{} has forks", name);
+    }
+    Expected<void> make_forks(const json& asked, const Control::Caller& caller) override {
+        return reserve(asked, caller);
+    }
     void caller_gone(std::uint64_t) override {}
     Expected<void> release(std::uint64_t) override { return {}; }
 
@@ -197,6 +204,23 @@ TEST_F(ClientTest, StopsAskingWhereTheRequestEndsTheDaemonEachTime) {
     EXPECT_EQ(daemon.deaths(), 3);
     EXPECT_THAT(answer.error().what, HasSubstr("has ended 3 times while it held this request"));
     EXPECT_THAT(answer.error().what, HasSubstr("journalctl -u xenpackd"));
+}
+
+TEST_F(ClientTest, AsksOnlyOnceForWhatWouldComeAboutTwice) {
+    const DyingDaemon daemon(path_);
+    const auto answer = client_.post_once("/v1/forks", {{"template", "base"}});
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().status, ExitStatus::daemon_not_running);
+    EXPECT_EQ(daemon.deaths(), 1);
+    EXPECT_THAT(answer.error().what, HasSubstr("finished or undone when it starts again"));
+}
+
+TEST_F(ClientTest, Removes) {
+    const Daemon daemon(path_);
+    const auto refused = client_.remove("/v1/templates/" + path_segment("base"));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().status, ExitStatus::failed);
+    EXPECT_EQ(refused.error().what, "base has forks");
 }
 
 TEST_F(ClientTest, DoesNotWaitForADaemonThatWasNotThere) {

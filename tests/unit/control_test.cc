@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -53,6 +54,25 @@ struct FakeMediator final : Control::Mediator {
         return release_answer;
     }
 
+    Expected<void> make_template(const json& asked, const Control::Caller& caller) override {
+        return take("make_template", asked, caller);
+    }
+    Expected<void> remove_template(const std::string& name,
+                                   const Control::Caller& caller) override {
+        return take("remove_template", name, caller);
+    }
+    Expected<void> make_forks(const json& asked, const Control::Caller& caller) override {
+        return take("make_forks", asked, caller);
+    }
+    Expected<void> take(const std::string& call, const json& asked, const Control::Caller& caller) {
+        ++calls;
+        forks_asked.emplace_back(call, asked);
+        callers.push_back(caller);
+        return forks_answer;
+    }
+
+    Expected<void> forks_answer;
+    std::vector<std::pair<std::string, json>> forks_asked;
     json status_answer = {{"version", "1"}};
     Expected<json> zone_answer = json{{"name", "web"}};
     Expected<void> reload_answer;
@@ -202,6 +222,49 @@ TEST_F(ControlTest, ReleasesAReservationByItsId) {
             << id;
     }
     EXPECT_EQ(mediator_.released.size(), 2u);
+}
+
+TEST_F(ControlTest, TemplatesAndForksAreAnsweredWhenTheyAreThere) {
+    RawClient client(loop_, path_);
+    client.send(post("/v1/forks", R"({"template":"base","count":2})"));
+    ASSERT_TRUE(run_until(loop_, [&] { return !mediator_.callers.empty(); }));
+    EXPECT_EQ(mediator_.forks_asked[0].first, "make_forks");
+    EXPECT_EQ(mediator_.forks_asked[0].second, json::parse(R"({"template":"base","count":2})"));
+    EXPECT_EQ(client.status(), 0);
+    control_->answer(mediator_.callers[0].request, json{{"forks", json::array()}});
+    EXPECT_TRUE(run_until(loop_, [&] { return client.status() == 200; }));
+    RawClient other(loop_, path_);
+    other.send(post("/v1/templates", R"({"zone":"web"})"));
+    ASSERT_TRUE(run_until(loop_, [&] { return mediator_.callers.size() == 2; }));
+    EXPECT_EQ(mediator_.forks_asked[1].first, "make_template");
+    control_->answer(mediator_.callers[1].request, fail_with(ETIMEDOUT, "it is not quiet"));
+    EXPECT_TRUE(run_until(loop_, [&] { return other.status() == 504; }));
+}
+
+TEST_F(ControlTest, WhatIsSaidAgainstTemplatesAndForksHasItsStatus) {
+    for (const auto& [code, status] : std::map<int, int>{{ENOENT, 404},
+                                                         {EEXIST, 409},
+                                                         {EBUSY, 409},
+                                                         {ENOTSUP, 409},
+                                                         {EINVAL, 400},
+                                                         {ENOSYS, 501},
+                                                         {EREMOTEIO, 502},
+                                                         {ENOMEM, 507}}) {
+        mediator_.forks_answer = fail_with(code, "no");
+        EXPECT_EQ(ask(post("/v1/forks", "{}")), status);
+        EXPECT_EQ(ask(post("/v1/templates", "{}")), status);
+        EXPECT_EQ(ask("DELETE /v1/templates/a%2Fb HTTP/1.1\r\n\r\n"), status);
+        EXPECT_EQ(mediator_.forks_asked.back(),
+                  (std::pair{std::string("remove_template"), json("a/b")}));
+    }
+    mediator_.calls = 0;
+    for (const char* path : {"/v1/forks", "/v1/templates"}) {
+        EXPECT_EQ(ask(get(path)), 405);
+        EXPECT_EQ(ask(post(path, "[]")), 400);
+    }
+    EXPECT_EQ(ask(get("/v1/templates/base")), 405);
+    EXPECT_EQ(ask(get("/v1/templates/base/x")), 404);
+    EXPECT_EQ(mediator_.calls, 0);
 }
 
 TEST_F(ControlTest, RefusesOtherPathsAndMethods) {

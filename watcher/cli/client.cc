@@ -196,6 +196,22 @@ Exchange post_within(const std::string& socket_path, const std::string& path, co
     return exchange(easy.get(), socket_path, within_ms);
 }
 
+bool is_cut_off(CURLcode code) {
+    return code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR ||
+           code == CURLE_PARTIAL_FILE;
+}
+
+// What was asked for may have come about, or be undone.
+Result<json> told_once(Exchange exchanged) {
+    if (!is_cut_off(exchanged.code)) {
+        return std::move(exchanged.answer);
+    }
+    return fail_as(ExitStatus::daemon_not_running,
+                   "xenpackd has ended while this was under way: what is half done is finished or "
+                   "undone when it starts again; xenpack status, and its journal, say what became "
+                   "of it");
+}
+
 }  // namespace
 
 Result<json> Client::get(const std::string& path) const {
@@ -214,9 +230,7 @@ Result<json> Client::post_and_wait(const std::string& path, const json& body) co
     for (;;) {
         Exchange exchanged = post_within(socket_path_, path, body, kForever);
         const bool absent = exchanged.code == CURLE_COULDNT_CONNECT;
-        const bool cut_off =
-            exchanged.code == CURLE_GOT_NOTHING || exchanged.code == CURLE_RECV_ERROR ||
-            exchanged.code == CURLE_SEND_ERROR || exchanged.code == CURLE_PARTIAL_FILE;
+        const bool cut_off = is_cut_off(exchanged.code);
         // Not there from the beginning is an answer; gone since we asked may be a restart.
         if (cut_off) {
             if (++times_lost == kLostMost) {
@@ -233,6 +247,19 @@ Result<json> Client::post_and_wait(const std::string& path, const json& body) co
         }
         poll(nullptr, 0, kTryAgainMs);
     }
+}
+
+Result<json> Client::post_once(const std::string& path, const json& body) const {
+    return told_once(post_within(socket_path_, path, body, kForever));
+}
+
+Result<json> Client::remove(const std::string& path) const {
+    const Easy easy = make_easy(socket_path_, path);
+    if (!easy) {
+        return out_of_memory();
+    }
+    curl_easy_setopt(easy.get(), CURLOPT_CUSTOMREQUEST, "DELETE");
+    return told_once(exchange(easy.get(), socket_path_, kForever));
 }
 
 Failure Client::follow(const std::string& path, const TakeLine& take) const {

@@ -28,6 +28,11 @@ class Client {
     [[nodiscard]] Result<nlohmann::json> post_and_wait(const std::string& path,
                                                        const nlohmann::json& body) const;
 
+    // The same, but asks no other daemon: what was under way is not asked for twice.
+    [[nodiscard]] Result<nlohmann::json> post_once(const std::string& path,
+                                                   const nlohmann::json& body) const;
+    [[nodiscard]] Result<nlohmann::json> remove(const std::string& path) const;
+
     // Calls `take` with each line of an open-ended answer, without its end. Returns what `take`
     // failed with, or how the stream ended: it never ends well.
     using TakeLine = std::function<Result<void>(std::string_view line)>;

@@ -41,6 +41,8 @@ int status_for(const Error& error) {
         case ESRCH:
             return 404;
         case EBUSY:
+        case EEXIST:
+        case ENOTSUP:
         case EPERM:
             return 409;
         case EAGAIN:
@@ -49,6 +51,10 @@ int status_for(const Error& error) {
             return 507;
         case ENOSYS:
             return 501;
+        case EREMOTEIO:
+            return 502;
+        case ETIMEDOUT:
+            return 504;
         case 0:
         case EINVAL:
         case ERANGE:
@@ -100,6 +106,12 @@ class SocketControl final : public Control {
     HttpResponse set_zone(const std::string& zone, const std::string& body);
     HttpResponse reload();
     HttpResponse reserve(const HttpRequest& request);
+    // For what is answered later: takes a request with an object for a body.
+    using Take = Expected<void> (Mediator::*)(const json& asked, const Caller& caller);
+    HttpResponse take(const HttpRequest& request, Take taker);
+    HttpResponse answer_later(const Expected<void>& taken);
+    [[nodiscard]] bool too_many_wait() const { return server_->waiting() >= kHttpMaxWaiting; }
+    std::optional<HttpResponse> respond_to_forks(const HttpRequest& request);
     HttpResponse release(const std::string& reservation);
 
     std::unique_ptr<UnixSocket> socket_;
@@ -128,6 +140,9 @@ HttpResponse SocketControl::respond(const HttpRequest& request) {
     }
     if (path.size() == 3 && path[0] == "v1" && path[1] == "reservations") {
         return request.method == "DELETE" ? release(path[2]) : refuse_method(request, "DELETE");
+    }
+    if (auto response = respond_to_forks(request)) {
+        return *std::move(response);
     }
     if (path.size() == 4 && path[0] == "v1" && path[1] == "zones" && path[3] == "settings") {
         return request.method == "POST" ? set_zone(path[2], request.body)
@@ -164,18 +179,59 @@ HttpResponse SocketControl::reserve(const HttpRequest& request) {
         return refuse(400, "the body must be a JSON object with size_kib or config");
     }
     // Before anything is written down for it.
-    if (server_->waiting() >= kHttpMaxWaiting) {
+    if (too_many_wait()) {
         return refuse(503, fmt::format("{} starts wait for memory, and no more may: try again "
                                        "later (xenpack status lists them)",
                                        kHttpMaxWaiting));
     }
-    const auto taken = mediator_.reserve(asked, {request.id, request.client_pid});
+    return answer_later(mediator_.reserve(asked, {request.id, request.client_pid}));
+}
+
+HttpResponse SocketControl::answer_later(const Expected<void>& taken) {
     if (!taken) {
         return refuse(taken.error());
     }
     HttpResponse response;
     response.later = true;
     return response;
+}
+
+// ---- templates and forks ------------------------------------------------------------------------
+
+std::optional<HttpResponse> SocketControl::respond_to_forks(const HttpRequest& request) {
+    const auto& path = request.path;
+    if (path.size() < 2 || path[0] != "v1") {
+        return std::nullopt;
+    }
+    if (path.size() == 2 && path[1] == "templates") {
+        return request.method == "POST" ? take(request, &Mediator::make_template)
+                                        : refuse_method(request, "POST");
+    }
+    if (path.size() == 2 && path[1] == "forks") {
+        return request.method == "POST" ? take(request, &Mediator::make_forks)
+                                        : refuse_method(request, "POST");
+    }
+    if (path.size() != 3 || path[1] != "templates") {
+        return std::nullopt;
+    }
+    if (request.method != "DELETE") {
+        return refuse_method(request, "DELETE");
+    }
+    if (too_many_wait()) {
+        return refuse(503, "too many requests wait: try again later");
+    }
+    return answer_later(mediator_.remove_template(path[2], {request.id, request.client_pid}));
+}
+
+HttpResponse SocketControl::take(const HttpRequest& request, Take taker) {
+    const json asked = json::parse(request.body, nullptr, false);
+    if (!asked.is_object()) {
+        return refuse(400, "the body must be a JSON object");
+    }
+    if (too_many_wait()) {
+        return refuse(503, "too many requests wait: try again later");
+    }
+    return answer_later((mediator_.*taker)(asked, {request.id, request.client_pid}));
 }
 
 HttpResponse SocketControl::release(const std::string& reservation) {

@@ -9,11 +9,15 @@
 //   POST   /v1/reload               reads the configuration again
 //   POST   /v1/reservations         {"size_kib":N|"config":TEXT,...}: answered when granted
 //   DELETE /v1/reservations/ID      releases it
+//   POST   /v1/templates            {"zone":..,"name":..,...}: answered when it is sealed, or is
+//   not DELETE /v1/templates/NAME       removes it: answered when it is gone POST   /v1/forks
+//   {"template":..,"count":..,...}: answered when all are there
 //
 // ZONE is a domain's name or domid, percent-encoded. A member that is missing from the settings
 // stays as it is; null takes it back to what the configuration says, and a null pin ends the pin.
 // A failure is a 4xx or 5xx with {"error":"a sentence"}; the status follows Error::code: ENOENT and
-// ESRCH 404, EBUSY and EPERM 409, EAGAIN 503, ENOMEM 507, 0, EINVAL and ERANGE 400, others 500.
+// ESRCH 404, EBUSY, EEXIST, ENOTSUP and EPERM 409, EAGAIN 503, ENOMEM 507, ENOSYS 501, EREMOTEIO
+// (a guest has failed) 502, ETIMEDOUT 504, 0, EINVAL and ERANGE 400, others 500.
 // Reload: 0, which is a file refused for what it says, 422, EBUSY 409, others 500.
 #pragma once
 
@@ -55,6 +59,13 @@ class Control {
         // That caller has hung up, and gets no answer.
         virtual void caller_gone(std::uint64_t request) = 0;
         [[nodiscard]] virtual Expected<void> release(std::uint64_t reservation) = 0;
+        // Templates and forks; `asked` is an object. Refused or answered as reserve() is.
+        [[nodiscard]] virtual Expected<void> make_template(const nlohmann::json& asked,
+                                                           const Caller& caller) = 0;
+        [[nodiscard]] virtual Expected<void> remove_template(const std::string& name,
+                                                             const Caller& caller) = 0;
+        [[nodiscard]] virtual Expected<void> make_forks(const nlohmann::json& asked,
+                                                        const Caller& caller) = 0;
     };
 
     // `mediator` must outlive the Control; it is called in the loop, never inside publish().

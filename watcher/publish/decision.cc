@@ -56,6 +56,10 @@ std::string_view name_of(DecisionKind kind) {
             return "config";
         case DecisionKind::start:
             return "start";
+        case DecisionKind::sealed:
+            return "template";
+        case DecisionKind::fork:
+            return "fork";
     }
     return "";
 }

@@ -11,7 +11,7 @@
 
 namespace xenpack {
 
-enum class DecisionKind { grow, shrink, found, gone, fault, host, config, start };
+enum class DecisionKind { grow, shrink, found, gone, fault, host, config, start, sealed, fork };
 
 struct Decision {
     DecisionKind kind = DecisionKind::host;

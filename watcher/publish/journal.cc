@@ -37,6 +37,10 @@ std::string_view message_id(DecisionKind kind) {
             return "1c7af153b949428d820650a0a46b3315";
         case DecisionKind::start:
             return "9644d5f931f44bdfad0bafa510d8a577";
+        case DecisionKind::sealed:
+            return "01f5845b4dc045c08c80f30416c8f1a8";
+        case DecisionKind::fork:
+            return "663d96c981664719957b95f1e77699fd";
     }
     return "";
 }
@@ -48,9 +52,11 @@ LogLevel level_of(DecisionKind kind) {
         case DecisionKind::found:
         case DecisionKind::gone:
         case DecisionKind::start:
+        case DecisionKind::fork:
             return LogLevel::info;
         case DecisionKind::host:
         case DecisionKind::config:
+        case DecisionKind::sealed:
             return LogLevel::notice;
         case DecisionKind::fault:
             return LogLevel::warning;

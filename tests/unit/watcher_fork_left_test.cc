@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What an earlier daemon has left half made, and what others do to templates and forks: the whole
+// watcher on a host of which the test says which domains there are, and which answers each call of
+// the toolstack as it is told to.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "plugin/sim/store.h"
+#include "plugin/sim/toolstack.h"
+#include "tests/unit/fake_control.h"
+#include "tests/unit/http_client_fixture.h"
+#include "watcher/fork/intents.h"
+#include "watcher/watcher.h"
+
+namespace xenpack {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::run_until;
+
+// ---- a host as it is told -----------------------------------------------------------------------
+
+struct Host {
+    std::vector<xenpack_domain> domains;
+    std::vector<std::string> calls;
+    std::string missing;
+    int missing_n = 0;
+    int answer = 0;  // to what is asked of it
+    std::vector<std::function<void()>> owed;
+};
+Host host;
+
+std::string name_of(std::uint32_t domid) {
+    return "domain " + std::to_string(domid);
+}
+
+int table_open(const xenpack_watcher_ops*, xenpack_toolstack** ts_r, char*, std::size_t) {
+    *ts_r = reinterpret_cast<xenpack_toolstack*>(&host);
+    return 0;
+}
+
+int table_host(xenpack_toolstack*, xenpack_host* host_r) {
+    *host_r = {};
+    host_r->total_kib = host_r->free_kib = 1 << 20;
+    return 0;
+}
+
+int table_refresh(xenpack_toolstack*, xenpack_domain* domains, std::size_t capacity) {
+    std::copy_n(host.domains.begin(), std::min(capacity, host.domains.size()), domains);
+    return static_cast<int>(host.domains.size());
+}
+
+int table_domain_config(xenpack_toolstack*, std::uint32_t, const std::uint8_t*,
+                        xenpack_domain_config* config_r) {
+    *config_r = {65536, 65536};
+    return 0;
+}
+
+int table_missing(xenpack_toolstack*, char* missing, std::size_t size) {
+    std::snprintf(missing, size, "%s", host.missing.c_str());
+    return host.missing_n;
+}
+
+void owe(const std::string& call, xenpack_done done, void* arg) {
+    host.calls.push_back(call);
+    host.owed.emplace_back([done, arg] { done(arg, host.answer, host.answer == 0 ? "" : "no"); });
+}
+
+int table_seal(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t*, const char* name,
+               std::uint64_t, xenpack_done done, void* arg) {
+    owe("seal " + name_of(domid) + " as " + name, done, arg);
+    return 0;
+}
+
+int table_destroy(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t*, xenpack_done done,
+                  void* arg) {
+    owe("destroy " + name_of(domid), done, arg);
+    if (host.answer == 0) {
+        std::erase_if(host.domains, [domid](const auto& each) { return each.domid == domid; });
+    }
+    return 0;
+}
+
+const xenpack_toolstack_ops& table() {
+    static const xenpack_toolstack_ops kTable = [] {
+        xenpack_toolstack_ops ops{};
+        ops.version = XENPACK_TOOLSTACK_VERSION;
+        ops.name = "told";
+        ops.built_for = "a test";
+        ops.open = table_open;
+        ops.close = [](xenpack_toolstack*) {};
+        ops.last_error = [](xenpack_toolstack*) { return "refused"; };
+        ops.host = table_host;
+        ops.refresh = table_refresh;
+        ops.domain_config = table_domain_config;
+        ops.open_store = sim::toolstack_ops().open_store;
+        ops.close_store = sim::toolstack_ops().close_store;
+        ops.fork_missing = table_missing;
+        ops.seal = table_seal;
+        ops.destroy = table_destroy;
+        return ops;
+    }();
+    return kTable;
+}
+
+Uuid uuid_of(std::uint32_t domid) {
+    Uuid uuid{};
+    uuid[0] = static_cast<std::uint8_t>(domid);
+    return uuid;
+}
+
+// ---- the tests ----------------------------------------------------------------------------------
+
+constexpr std::uint32_t kTemplate = 3;
+
+class WatcherForkLeftTest : public ::testing::Test {
+  protected:
+    WatcherForkLeftTest() {
+        host = {};
+        xenpack_domain dom0{};
+        dom0.current_kib = 1 << 20;
+        host.domains.push_back(dom0);
+        store_ = std::move(plugin_.open_store(loop_, [] {}).value());
+        add(kTemplate, "base", XENPACK_DOMAIN_IS_PAUSED);
+        write(kTemplate, {{"xenpack/template", "sealed"}, {"xenpack/identity", "guest"}});
+    }
+
+    // A domain as the toolstack lists it, with its nodes, if it has a name.
+    void add(std::uint32_t domid, const std::string& name, std::uint32_t flags = 0,
+             int reason = -1) {
+        xenpack_domain domain{};
+        domain.domid = domid;
+        const Uuid uuid = uuid_of(domid);
+        std::ranges::copy(uuid, domain.uuid);
+        domain.flags = flags;
+        domain.shutdown_reason = reason;
+        host.domains.push_back(domain);
+        if (!name.empty()) {
+            write(domid, {{"name", name}, {"vm", "/vm/" + to_string(uuid)}});
+        }
+    }
+    void write(std::uint32_t domid, const std::vector<std::pair<std::string, std::string>>& nodes) {
+        for (const auto& [below, value] : nodes) {
+            ASSERT_TRUE(store_->make({{domain_path(domid, below), value}}));
+        }
+    }
+    // A fork of the template.
+    void add_fork(std::uint32_t domid, const std::string& state, std::uint32_t flags = 0,
+                  int reason = -1) {
+        add(domid, "job", flags, reason);
+        write(domid, {{"xenpack/fork/template", to_string(uuid_of(kTemplate))},
+                      {"xenpack/fork/state", state},
+                      {"xenpack/fork/generation", to_string(uuid_of(domid))}});
+    }
+    std::string node(std::uint32_t domid, const std::string& below) {
+        return store_->read(domain_path(domid, below)).value().value_or("(nothing)");
+    }
+    void start() {
+        config_.socket_path = directory_ / "socket";
+        watcher_ = std::make_unique<Watcher>(
+            Watcher::Rooms{loop_, plugin_, *store_, journal_}, config_,
+            OverridesFile::load(directory_ / "settings.json").value(), [] { return Config{}; },
+            [] {});
+        watcher_->attach(&control_);
+        ASSERT_TRUE(watcher_->start());
+        look();
+    }
+    // The host answers what it has been asked.
+    void pay() {
+        for (const auto& answer : std::exchange(host.owed, {})) {
+            answer();
+        }
+        look();
+    }
+    void look() { (void)watcher_->status(); }
+    bool soon(const std::function<bool()>& so) { return run_until(loop_, so); }
+    json fork() { return watcher_->status()["unmanaged"].at(0); }
+    std::size_t intents() { return intents_.load()->size(); }
+
+    testing::TemporaryDirectory directory_;
+    Intents intents_{directory_ / "forks"};
+    Loop loop_;
+    Journal journal_{LogLevel::error};
+    Config config_;
+    PluginObject plugin_{table()};
+    std::unique_ptr<Store> store_;
+    testing::FakeControl control_;
+    std::unique_ptr<Watcher> watcher_;
+};
+
+TEST_F(WatcherForkLeftTest, TemplatesAndForksAreKnownAgain) {
+    add_fork(5, "complete");
+    start();
+    const json shown = watcher_->status()["templates"].at(0);
+    EXPECT_EQ(shown["name"], "base");
+    EXPECT_EQ(shown["children"], 1);
+    EXPECT_EQ(fork()["template"], "base");
+    EXPECT_EQ(fork()["ready"], true);
+    EXPECT_THAT(host.calls, IsEmpty());
+    EXPECT_EQ(watcher_->remove_template("base", {1, 0}).error().code, EBUSY);
+}
+
+TEST_F(WatcherForkLeftTest, AForkThatIsNotCompleteIsTakenAway) {
+    add_fork(5, "building", XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_NEVER_RAN);
+    ASSERT_TRUE(intents_.write({uuid_of(5), to_string(uuid_of(kTemplate)), "job"}));
+    start();
+    EXPECT_THAT(host.calls, ElementsAre("destroy domain 5"));
+    EXPECT_EQ(intents(), 1U) << "until it is gone";
+    pay();
+    EXPECT_EQ(intents(), 0U);
+    EXPECT_TRUE(control_.said("fork", "job", "half made"));
+}
+
+TEST_F(WatcherForkLeftTest, ADomainWithNothingInTheStoreIsKnownByItsIntent) {
+    add(5, "", XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_NEVER_RAN);
+    add(6, "", XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_NEVER_RAN);
+    ASSERT_TRUE(intents_.write({uuid_of(5), "", "job"}));
+    start();
+    EXPECT_THAT(host.calls, ElementsAre("destroy domain 5")) << "the other is somebody else's";
+    pay();
+    EXPECT_EQ(intents(), 0U);
+}
+
+TEST_F(WatcherForkLeftTest, OneThatIsCompleteLivesAndIntentsOfNothingGo) {
+    add_fork(5, "complete");
+    ASSERT_TRUE(intents_.write({uuid_of(5), "", "job"}));
+    ASSERT_TRUE(intents_.write({uuid_of(9), "", "never"}));
+    start();
+    EXPECT_THAT(host.calls, IsEmpty());
+    EXPECT_EQ(intents(), 0U);
+}
+
+TEST_F(WatcherForkLeftTest, OneThatHasNotTakenItsIdentityIsWaitedFor) {
+    add_fork(5, "complete");
+    write(5, {{"xenpack/fork/seed", "00"}});
+    start();
+    EXPECT_EQ(fork()["ready"], false);
+    write(5, {{"data/xenpack/fork", to_string(uuid_of(6)) + " ready"}});
+    write(5, {{"data/xenpack/fork", to_string(uuid_of(5)) + " ready"}});
+    EXPECT_TRUE(soon([this] { return fork()["ready"] == true; }));
+    EXPECT_EQ(node(5, "xenpack/fork/seed"), "(nothing)");
+}
+
+TEST_F(WatcherForkLeftTest, OneThatCannotTakeItIsDestroyed) {
+    add_fork(5, "complete");
+    write(5, {{"xenpack/fork/seed", "00"},
+              {"data/xenpack/fork", to_string(uuid_of(5)) + " failed no\x1b entropy"}});
+    start();
+    EXPECT_TRUE(soon([] { return !host.calls.empty(); }));
+    EXPECT_THAT(host.calls, ElementsAre("destroy domain 5"));
+    EXPECT_TRUE(control_.said("fault", "job", "no  entropy"));
+}
+
+TEST_F(WatcherForkLeftTest, ForksOfATemplateWithoutReportersAreReadyByThemselves) {
+    write(kTemplate, {{"xenpack/identity", "none"}});
+    add_fork(5, "complete");
+    write(5, {{"xenpack/fork/seed", "00"}});
+    start();
+    EXPECT_TRUE(soon([this] { return fork()["ready"] == true; }));
+    EXPECT_EQ(node(5, "xenpack/fork/seed"), "(nothing)");
+}
+
+TEST_F(WatcherForkLeftTest, AZoneThatWasOnlyToldToBeQuietRunsOn) {
+    add(5, "web");
+    write(5, {{"xenpack/quiesce", "abc"}, {"xenpack/template-name", "tip"}});
+    start();
+    EXPECT_EQ(node(5, "xenpack"), "(nothing)");
+    EXPECT_THAT(host.calls, IsEmpty());
+    EXPECT_TRUE(control_.said("template", "web", "it runs on"));
+}
+
+TEST_F(WatcherForkLeftTest, ASealThatWasBrokenOffGoesOnUnderTheNameThatWasAskedFor) {
+    add(5, "web", XENPACK_DOMAIN_IS_SHUTDOWN, 2);
+    write(5, {{"xenpack/quiesce", "abc"},
+              {"xenpack/identity", "none"},
+              {"xenpack/template-name", "tip"},
+              {"xenpack/template", "sealing"}});
+    start();
+    EXPECT_TRUE(soon([] { return !host.calls.empty(); }));
+    EXPECT_THAT(host.calls, ElementsAre("seal domain 5 as tip"));
+    EXPECT_EQ(watcher_->make_forks({{"template", "web"}}, {1, 0}).error().code, EBUSY);
+    write(5, {{"xenpack/template", "sealed"}});
+    pay();
+    EXPECT_EQ(node(5, "xenpack/quiesce"), "(nothing)");
+    EXPECT_EQ(node(5, "xenpack/identity"), "none");
+    EXPECT_THAT(host.calls, ElementsAre("seal domain 5 as tip")) << "once";
+}
+
+TEST_F(WatcherForkLeftTest, OneThatWasSuspendedBeforeItsSealBeganIsSealedToo) {
+    add(5, "web", XENPACK_DOMAIN_IS_SHUTDOWN, 2);
+    write(5, {{"xenpack/identity", "none"}, {"xenpack/template-name", "tip"}});
+    start();
+    EXPECT_TRUE(soon([] { return !host.calls.empty(); }));
+    EXPECT_THAT(host.calls, ElementsAre("seal domain 5 as tip"));
+}
+
+TEST_F(WatcherForkLeftTest, ASealThatFailsWhereItCannotBeUndoneCanBeAskedForAgain) {
+    add(5, "web", XENPACK_DOMAIN_IS_SHUTDOWN, 2);
+    write(5, {{"xenpack/template-name", "tip"}, {"xenpack/template", "sealing"}});
+    host.answer = -EIO;
+    start();
+    EXPECT_TRUE(soon([] { return !host.owed.empty(); }));
+    pay();
+    EXPECT_EQ(node(5, "xenpack/template"), "sealing");
+    EXPECT_TRUE(control_.said("fault", "web", "it stays as it is"));
+    EXPECT_THAT(host.calls, ElementsAre("seal domain 5 as tip")) << "and is not tried all the time";
+    ASSERT_TRUE(watcher_->make_template({{"zone", "web"}}, {1, 0}));
+    host.answer = 0;
+    EXPECT_TRUE(soon([] { return host.calls.size() == 2; }));
+    pay();
+    EXPECT_TRUE(soon([this] { return control_.answers.contains(1); }));
+    EXPECT_TRUE(control_.answers.at(1));
+}
+
+TEST_F(WatcherForkLeftTest, OneThatCannotGoOnRunsAsItWas) {
+    add(5, "web");
+    write(5, {{"xenpack/quiesce", "abc"}, {"xenpack/template", "sealing"}});
+    start();
+    EXPECT_TRUE(soon([] { return !host.calls.empty(); }));
+    host.answer = -EIO;
+    ASSERT_TRUE(store_->remove(domain_path(5, "xenpack/template")));  // as the plugin does
+    pay();
+    EXPECT_EQ(node(5, "xenpack"), "(nothing)");
+    EXPECT_TRUE(control_.said("fault", "web", "it runs on"));
+}
+
+TEST_F(WatcherForkLeftTest, AForkThatHasCrashedIsTakenAwayAndOneThatIsSavedIsNot) {
+    add_fork(5, "complete", XENPACK_DOMAIN_IS_SHUTDOWN, 3);
+    add_fork(6, "complete", XENPACK_DOMAIN_IS_SHUTDOWN, 2);
+    start();
+    EXPECT_THAT(host.calls, ElementsAre("destroy domain 5"));
+    EXPECT_TRUE(control_.said("fork", "job", "shut down (crash)"));
+    pay();
+    look();
+    EXPECT_THAT(host.calls, ElementsAre("destroy domain 5"));
+}
+
+TEST_F(WatcherForkLeftTest, WhatCannotBeDestroyedIsSaidOnceAndNotAskedAllTheTime) {
+    add_fork(5, "complete", XENPACK_DOMAIN_IS_SHUTDOWN, 3);
+    host.answer = -EIO;
+    start();
+    pay();
+    look();
+    EXPECT_THAT(host.calls, ElementsAre("destroy domain 5"));
+    EXPECT_TRUE(control_.said("fault", "job", "cannot be destroyed"));
+}
+
+TEST_F(WatcherForkLeftTest, ATemplateThatOthersDestroyIsAFaultWhileItHasForks) {
+    add_fork(5, "complete");
+    start();
+    std::erase_if(host.domains, [](const auto& each) { return each.domid == kTemplate; });
+    look();
+    EXPECT_TRUE(control_.said("fault", "base", "1 fork lives: job"));
+}
+
+TEST_F(WatcherForkLeftTest, WhatAHostLacksIsNamedOneByOne) {
+    host.missing = "the hypervisor shares no memory: build it so\nthere is no block-xenpack\n";
+    host.missing_n = 2;
+    start();
+    const auto refused = watcher_->make_forks({{"template", "base"}}, {1, 0});
+    EXPECT_EQ(refused.error().code, ENOSYS);
+    EXPECT_THAT(refused.error().what,
+                HasSubstr("shares no memory: build it so; there is no block-xenpack"));
+}
+
+}  // namespace
+}  // namespace xenpack

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What templates and forks may be called, and which names the forks of a request get. Forks asks
+// before it makes anything. Pure.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "watcher/error.h"
+
+namespace xenpack {
+
+// Forks in one request. A host holds far fewer.
+inline constexpr unsigned kMostForksAtOnce = 4096;
+// What a pattern has in the place of a number.
+inline constexpr std::string_view kNumberMark = "%d";
+
+// A domain's name that is a host's name too (watcher/guest/fork_text.h, is_word), and no number,
+// which would be a domid. Error code EINVAL.
+[[nodiscard]] Expected<void> check_name(std::string_view name);
+
+// `count` names, none of `taken` and no two alike: where `pattern` has a %d, numbers from 1 on that
+// lead to no name that is taken. Error code EINVAL: no such number of forks, no %d for more than
+// one, more than one %d, or no name; EEXIST: the name is taken.
+[[nodiscard]] Expected<std::vector<std::string>> choose_names(
+    const std::string& pattern, unsigned count, const std::set<std::string, std::less<>>& taken);
+
+}  // namespace xenpack

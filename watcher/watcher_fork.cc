@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The watcher's part in templates and forks: what a request asks for, the memory that is promised
+// to forks, and what is shown of them. Their lives are fork/'s.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "watcher/loop/loop.h"
+#include "watcher/watcher.h"
+#include "watcher/watcher_asked.h"
+
+namespace xenpack {
+namespace {
+
+using nlohmann::json;
+
+// Tells those who ask the desk for forks from the requests that control/ numbers.
+constexpr std::uint64_t kForksCaller = std::uint64_t{1} << 63;
+// What is kept for forks that never come must not be kept for ever.
+constexpr std::int64_t kForksDeadlineMs = 3'600'000;
+
+Expected<TemplateRequest> parse_template(const json& asked) {
+    static constexpr std::array<std::string_view, 4> kKnown{"zone", "name", "identity",
+                                                            "timeout_ms"};
+    static constexpr std::array<std::string_view, 2> kIdentities{"guest", "none"};
+    const auto known = check_members(asked, kKnown, "a template");
+    const auto zone = asked_text(asked, "zone");
+    const auto name = asked_text(asked, "name");
+    const auto identity = asked_word(asked, "identity", kIdentities);
+    const auto timeout_ms =
+        asked_number<std::int64_t>(asked, "timeout_ms", kAnswerMs, kAnswerMostMs);
+    if (!known || !zone || !name) {
+        return tl::unexpected(!known ? known.error() : !zone ? zone.error() : name.error());
+    }
+    if (!identity || !timeout_ms) {
+        return tl::unexpected(!identity ? identity.error() : timeout_ms.error());
+    }
+    if (zone->empty()) {
+        return fail_with(EINVAL,
+                         "zone must be the name or domid of the zone to make a template of");
+    }
+    return TemplateRequest{*zone, *name, *identity == 0, *timeout_ms};
+}
+
+Expected<ForksRequest> parse_forks(const json& asked) {
+    static constexpr std::array<std::string_view, 7> kKnown{
+        "template", "count", "name", "until", "paused", "address", "timeout_ms"};
+    static constexpr std::array<std::string_view, 2> kUntil{"ready", "running"};
+    const auto known = check_members(asked, kKnown, "a request for forks");
+    const auto template_name = asked_text(asked, "template");
+    const auto count = asked_number<unsigned>(asked, "count", 1, 1'000'000);
+    const auto name = asked_text(asked, "name");
+    const auto until = asked_word(asked, "until", kUntil);
+    const auto paused = asked_yes(asked, "paused");
+    const auto address = asked_text(asked, "address");
+    const auto timeout_ms =
+        asked_number<std::int64_t>(asked, "timeout_ms", kAnswerMs, kAnswerMostMs);
+    for (const Error* error :
+         {known ? nullptr : &known.error(), template_name ? nullptr : &template_name.error(),
+          count ? nullptr : &count.error(), name ? nullptr : &name.error(),
+          until ? nullptr : &until.error(), paused ? nullptr : &paused.error(),
+          address ? nullptr : &address.error(), timeout_ms ? nullptr : &timeout_ms.error()}) {
+        if (error != nullptr) {
+            return tl::unexpected(*error);
+        }
+    }
+    if (template_name->empty()) {
+        return fail_with(EINVAL, "template must be the name of one");
+    }
+    return ForksRequest{
+        *template_name,
+        *count,
+        *name,
+        *until == 1 || (*paused && !asked.contains("until")) ? Until::running : Until::ready,
+        *paused,
+        *address,
+        *timeout_ms};
+}
+
+DecisionKind kind_of(ForkNews::Kind kind) {
+    switch (kind) {
+        case ForkNews::Kind::sealed:
+            return DecisionKind::sealed;
+        case ForkNews::Kind::fork:
+            return DecisionKind::fork;
+        case ForkNews::Kind::fault:
+            return DecisionKind::fault;
+    }
+    return DecisionKind::fault;
+}
+
+json fork_json(const MadeFork& fork) {
+    const xenpack_fork_result& parts = fork.parts;
+    return {{"name", fork.name},
+            {"domid", fork.domid},
+            {"uuid", to_string(fork.uuid)},
+            {"made_ms", parts.whole_us / 1000.0},
+            {"unpaused_ms", fork.paused ? json(nullptr) : json(parts.whole_us / 1000.0)},
+            {"ready_ms", fork.ready_ms ? json(*fork.ready_ms) : json(nullptr)},
+            {"phases_us",
+             {{"create", parts.create_us},
+              {"memory", parts.memory_us},
+              {"store", parts.store_us},
+              {"devices", parts.device_us}}}};
+}
+
+bool is_template(const Zone& zone) {
+    return zone.family.kind == Family::Kind::sealing || zone.family.kind == Family::Kind::sealed;
+}
+
+}  // namespace
+
+// ---- requests -----------------------------------------------------------------------------------
+
+// Requests are judged by what there is now.
+Expected<void> Watcher::look_at_forks() {
+    if (auto learned = learn(); !learned) {
+        return learned;
+    }
+    forks_->follow();
+    return {};
+}
+
+Expected<void> Watcher::make_template(const json& asked, const Control::Caller& caller) {
+    const auto request = parse_template(asked);
+    if (!request) {
+        return tl::unexpected(request.error());
+    }
+    const auto looked = look_at_forks();
+    return looked ? forks_->make_template(*request, caller.request) : looked;
+}
+
+Expected<void> Watcher::remove_template(const std::string& name, const Control::Caller& caller) {
+    const auto looked = look_at_forks();
+    return looked ? forks_->remove_template(name, caller.request) : looked;
+}
+
+Expected<void> Watcher::make_forks(const json& asked, const Control::Caller& caller) {
+    const auto request = parse_forks(asked);
+    if (!request) {
+        return tl::unexpected(request.error());
+    }
+    if (auto looked = look_at_forks(); !looked) {
+        return looked;
+    }
+    follow_starts();
+    return forks_->make_forks(*request, caller.request);
+}
+
+// ---- answers ------------------------------------------------------------------------------------
+
+void Watcher::fork_news(const ForkNews& news) {
+    Decision decision = about_host(kind_of(news.kind), news.sentence);
+    if (news.key != ZoneKey{}) {
+        decision.zone = news.name;
+        decision.domid = news.key.domid;
+        decision.uuid = to_string(news.key.uuid);
+    }
+    publish(decision);
+}
+
+void Watcher::template_answered(std::uint64_t caller, const Expected<MadeTemplate>& made) {
+    if (control_ != nullptr) {
+        control_->answer(caller, made.map([](const MadeTemplate& one) {
+            return json{{"name", one.name},
+                        {"domid", one.key.domid},
+                        {"uuid", to_string(one.key.uuid)},
+                        {"took_ms", one.took_ms}};
+        }));
+    }
+}
+
+void Watcher::removal_answered(std::uint64_t caller, const Expected<void>& removed) {
+    if (control_ != nullptr) {
+        control_->answer(caller, removed.map([] { return json::object(); }));
+    }
+}
+
+void Watcher::forks_answered(std::uint64_t caller, const Expected<std::vector<MadeFork>>& made) {
+    if (control_ != nullptr) {
+        control_->answer(caller, made.map([](const std::vector<MadeFork>& forks) {
+            json list = json::array();
+            for (const MadeFork& fork : forks) {
+                list.push_back(fork_json(fork));
+            }
+            return json{{"forks", list}};
+        }));
+    }
+}
+
+// ---- memory -------------------------------------------------------------------------------------
+
+// The daemon itself is the owner: what it has asked for ends with it, as does the request.
+Expected<void> Watcher::ask_memory(std::uint64_t request, std::size_t forks,
+                                   const std::string& owner, std::int64_t wait_ms) {
+    const std::int64_t now_ms = Loop::now_ms();
+    Reservation r;
+    r.owner = owner;
+    r.pid = ::getpid();
+    r.size_kib = forks * config_.fork_reserve_kib;
+    r.wait_until_ms = now_ms + wait_ms;
+    r.deadline_ms = now_ms + wait_ms + kForksDeadlineMs;
+    return desk_->ask(std::move(r), supply(), kForksCaller | request);
+}
+
+bool Watcher::is_for_forks(std::uint64_t caller) {
+    return (caller & kForksCaller) != 0;
+}
+
+void Watcher::forks_memory_answered(std::uint64_t caller, const Reservation& reservation,
+                                    const Expected<void>& granted) {
+    forks_->memory_answered(caller & ~kForksCaller, granted.map([&] { return reservation.id; }));
+}
+
+void Watcher::memory_not_wanted(std::uint64_t request) {
+    desk_->caller_gone(kForksCaller | request);
+}
+
+void Watcher::memory_taken(std::uint64_t reservation) {
+    desk_->use(reservation, config_.fork_reserve_kib);
+}
+
+void Watcher::memory_done(std::uint64_t reservation, bool all_taken) {
+    if (all_taken) {
+        desk_->hand_over(reservation);
+    } else {
+        (void)desk_->release(reservation);  // it may have ended by itself
+    }
+}
+
+// ---- what is shown ------------------------------------------------------------------------------
+
+json Watcher::templates_json() const {
+    json list = json::array();
+    for (const Zone* zone : zones_->all()) {
+        if (is_template(*zone)) {
+            list.push_back(
+                {{"name", zone->name},
+                 {"domid", zone->key.domid},
+                 {"uuid", to_string(zone->key.uuid)},
+                 {"state", zone->family.kind == Family::Kind::sealed ? "sealed" : "sealing"},
+                 {"identity", zone->family.has_reporter ? "guest" : "none"},
+                 {"children", forks_->children_of(zone->key.uuid).size()},
+                 {"memory_kib", zone->domain.current_kib + zone->domain.shared_kib},
+                 {"shared_kib", zone->domain.shared_kib}});
+        }
+    }
+    return list;
+}
+
+// What a fork has beside what any domain has.
+void Watcher::add_fork_json(const Zone& zone, json& members) const {
+    if (!zone.family.is_fork()) {
+        return;
+    }
+    members["template"] = zone.family.template_uuid;
+    for (const Zone* other : zones_->all()) {
+        if (is_template(*other) && to_string(other->key.uuid) == zone.family.template_uuid) {
+            members["template"] = other->name;
+        }
+    }
+    members["fork_state"] = zone.family.kind == Family::Kind::fork ? "complete" : "building";
+    members["ready"] = forks_->is_ready(zone);
+    members["shared_kib"] = zone.domain.shared_kib;
+}
+
+}  // namespace xenpack
