@@ -5,6 +5,8 @@
 # clock runs through them. They wait for events, and must not need Xen or root.
 # XENPACK, XENPACKD and PLUGIN name what to test.
 
+load daemon
+
 setup_file() {
     cd "$BATS_TEST_DIRNAME/../.." || return
     export XENPACK=${XENPACK:-build/xenpack} XENPACKD=${XENPACKD:-build/xenpackd}
@@ -66,46 +68,6 @@ END
 configuration() {
     printf '%s\n' '[host]' 'reserve = 16M' 'emergency = 16M' '[daemon]' "toolstack = $PLUGIN" \
         "socket = $XENPACK_SOCKET" '[zone]' 'floor = 48M' "weight = $1"
-}
-
-# start_daemon SCENARIO: its exit status will be in $dir/status.
-start_daemon() {
-    rm -f "$dir/status"
-    : >"$dir/log"
-    (
-        XENPACK_SIM=$1 "$XENPACKD" --config "$dir/xenpack.conf" >"$dir/log" 2>&1 &
-        echo $! >"$dir/pid"
-        wait $!
-        echo $? >"$dir/status"
-    ) 3>&- &
-    echo $! >"$dir/keeper"
-}
-
-# await FILE PATTERN SECONDS: a line of the file matches, now or soon. Says what there was if none.
-await() {
-    local found=0 tail
-    coproc FOLLOW { exec tail -n +1 -s 0.05 -F "$1" 2>/dev/null 3>&-; }
-    # shellcheck disable=SC2153 # set by coproc
-    tail=$FOLLOW_PID
-    timeout "$3" grep -qm1 -- "$2" <&"${FOLLOW[0]}" || found=$?
-    kill "$tail"
-    wait "$tail" 2>/dev/null || :
-    [ "$found" -eq 0 ] || { echo "no '$2' in $3 s in:"; cat "$1"; return 1; }
-}
-
-# stop_daemon: asks it to end, and waits until it has.
-stop_daemon() {
-    kill -TERM "$(<"$dir/pid")"
-    timeout 5 tail -s 0.05 --pid="$(<"$dir/keeper")" -f /dev/null
-}
-
-# field ZONE NAME: of the zone in `xenpack status --json`.
-field() {
-    "$XENPACK" status --json | awk -v zone="$1" -v name="$2" '
-        $1 == "{" { delete value }
-        { key = $1; gsub(/[":]/, "", key); text = $2; gsub(/[",]/, "", text); value[key] = text }
-        $1 ~ /^}/ && value["name"] == zone { print value[name]; found = 1; exit }
-        END { if (!found) print "no such zone" }'
 }
 
 @test "zones of the scenario are found, and said to be simulated" {

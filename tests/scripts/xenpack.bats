@@ -18,13 +18,18 @@ complaint() {
     run bash -c '"$@" 2>&1 >/dev/null' bash "$XENPACK" "$@"
 }
 
-commands() {
-    "$XENPACK" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z-]*\) .*/\1/p'
+commands() { commands_in; }
+
+commands_in() {
+    "$XENPACK" "$@" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z-]*\) .*/\1/p'
 }
 
-# The long options of a command, one a line.
+# The verbs of a command that has some.
+verbs_of() { commands_in "$1"; }
+
+# The long options of a command, or of one of its verbs, one a line.
 options_of() {
-    "$XENPACK" "$1" --help | grep -oE '^  [^ ]*--[a-z0-9-]+' | grep -oE -- '--[a-z0-9-]+'
+    "$XENPACK" "$@" --help | grep -oE '^  [^ ]*--[a-z0-9-]+' | grep -oE -- '--[a-z0-9-]+'
 }
 
 @test "--help and --version succeed and say what they should" {
@@ -37,7 +42,7 @@ options_of() {
 }
 
 @test "every command has help with an example" {
-    [ "$(commands | wc -l)" -eq 8 ]
+    [ "$(commands | wc -l)" -eq 10 ]
     for command in $(commands); do
         run "$XENPACK" "$command" --help
         [ "$status" -eq 0 ]
@@ -48,6 +53,9 @@ options_of() {
 
 @test "wrong usage is status 2 and a sentence on standard error" {
     for arguments in "" "nosuch" "status --nosuch" "set" "status extra" "set web --floor" "--nosuch" \
+        template "template nosuch" "template create" "template rm" "template show" "fork" \
+        "fork x --until gone" "fork x --timeout soon" "fork x -n some" "fork x -n -1" \
+        "template create x --identity both" "template create x --timeout 1" \
         "set web" "set web --floor 12" "set web --weight 0" "set web --pin 1G --auto" "set --auto" \
         "check-config a b" "check-config --socket x" "create" "create --wait 5m" "create x --wait soon" \
         "create x --wait 1m --no-wait"; do
@@ -62,7 +70,8 @@ options_of() {
 }
 
 @test "without a daemon every command says so with status 69 and what to do" {
-    for arguments in status "status --watch" "status --json" events "set web --auto" reload; do
+    for arguments in status "status --watch" "status --json" events "set web --auto" reload \
+        "template list" "template create web" "template show web" "template rm web" "fork web"; do
         # shellcheck disable=SC2086 # one string, several arguments
         complaint $arguments --socket "$socket"
         echo "$arguments: $status $output"
@@ -146,6 +155,12 @@ s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); os.chmod(sys.argv[1], 0o
             [ "$option" = --help ] || grep -qE "^[[:space:]]*\*$option\*" etc/man/xenpack.1.scd ||
                 { echo "$command $option"; false; }
         done
+        for verb in $(verbs_of "$command"); do
+            for option in $(options_of "$command" "$verb"); do
+                [ "$option" = --help ] || grep -qE "^[[:space:]]*\*$option\*" etc/man/xenpack.1.scd ||
+                    { echo "$command $verb $option"; false; }
+            done
+        done
     done
     for status in 0 1 2 69 75 77 78; do
         grep -qx "\*$status\*" etc/man/xenpack.1.scd
@@ -154,7 +169,10 @@ s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); os.chmod(sys.argv[1], 0o
 }
 
 @test "xenpack(1) describes no option that there is not" {
-    all=$(for command in $(commands); do options_of "$command"; done; echo "--help --version")
+    all=$(for command in $(commands); do
+        options_of "$command"
+        for verb in $(verbs_of "$command"); do options_of "$command" "$verb"; done
+    done; echo "--help --version")
     for option in $(grep -oE '\*--[a-z0-9-]+' etc/man/xenpack.1.scd | tr -d '*' | sort -u); do
         grep -qwF -- "$option" <<<"$all" || { echo "$option"; false; }
     done
@@ -178,6 +196,9 @@ s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); os.chmod(sys.argv[1], 0o
     for command in $(commands); do
         diff <(offered "$command" --) <(options_of "$command" | sort)
     done
+    diff <(offered template "") <(verbs_of template | sort)
+    diff <(offered template create web --) \
+        <({ options_of template create; printf '%s\n' --json --socket; } | sort)
 }
 
 @test "xenpackd(8) lists the message ids that the journal gets" {

@@ -41,6 +41,53 @@ json sample_status() {
 })json");
 }
 
+json sample_families() {
+    return json::parse(R"json({
+      "templates": [{"name": "base\u001b[2J", "domid": 3, "state": "sealed", "identity": "guest",
+                     "children": 2, "memory_kib": 65536, "shared_kib": 1024}],
+      "unmanaged": [
+        {"name": "job-1", "domid": 4, "current_kib": 2048, "why": "a fork", "template": "base",
+         "fork_state": "complete", "ready": true, "shared_kib": 63488},
+        {"name": "job-2", "domid": 5, "current_kib": 3072, "why": "a fork", "template": "base",
+         "fork_state": "complete", "ready": false, "shared_kib": 62464}]
+})json");
+}
+
+TEST(StatusView, ShowsTemplatesAndForksApartFromWhatIsNotManaged) {
+    json status = sample_status();
+    status["templates"] = sample_families()["templates"];
+    const json forks = sample_families()["unmanaged"];
+    for (const json& fork : forks) {
+        status["unmanaged"].push_back(fork);
+    }
+    const std::string text = render_status(status, {});
+    EXPECT_THAT(text, HasSubstr("\ntemplates:\n  base\\x1b[2J (3)  sealed  64M  forks: 2\n"
+                                "\nforks:\n"
+                                "  job-1 (4)  2M of its own  ready, of base\n"
+                                "  job-2 (5)  3M of its own  not ready, of base\n"));
+    EXPECT_THAT(text, HasSubstr("not managed:\n  old (5)  1G  maxmem is not above memory\n"));
+}
+
+TEST(StatusView, TemplatesAreATable) {
+    EXPECT_EQ(render_templates(sample_families()["templates"], {}),
+              "TEMPLATE     DOMID  STATE   MEMORY  FORKS  IDENTITY\n"
+              "base\\x1b[2J      3  sealed     64M      2  guest\n");
+    EXPECT_THAT(render_templates(json::array(), {}), HasSubstr("xenpack template create"));
+}
+
+TEST(StatusView, AForkThatWasMadeIsALine) {
+    json fork{{"name", "job-1"},
+              {"domid", 4},
+              {"made_ms", 152.7},
+              {"unpaused_ms", 152.7},
+              {"ready_ms", 812}};
+    EXPECT_EQ(render_made(fork), "job-1 (4)  running after 153 ms, ready after 812 ms\n");
+    fork["ready_ms"] = nullptr;
+    EXPECT_EQ(render_made(fork), "job-1 (4)  running after 153 ms\n");
+    fork["unpaused_ms"] = nullptr;
+    EXPECT_EQ(render_made(fork), "job-1 (4)  left paused, made in 153 ms\n");
+}
+
 TEST(StatusView, ShowsHostZonesFaultsAndTheUnmanaged) {
     EXPECT_EQ(render_status(sample_status(), {}),
               "host  total 16G  free 1228.8M  spendable 900M  reserve 1638.4M  tight  "

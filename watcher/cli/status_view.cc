@@ -110,9 +110,33 @@ std::string reservations(const json& status) {
     return lines.empty() ? lines : "\nreservations:\n" + lines;
 }
 
+std::string templates(const json& status) {
+    std::string lines;
+    for (const json& one : member(status, "templates")) {
+        lines +=
+            fmt::format("  {} ({})  {}  {}  forks: {}\n", text_of(member(one, "name")),
+                        number_of(member(one, "domid")), text_of(member(one, "state")),
+                        size_of(member(one, "memory_kib")), number_of(member(one, "children")));
+    }
+    return lines.empty() ? lines : "\ntemplates:\n" + lines;
+}
+
+std::string forks(const json& status) {
+    std::string lines;
+    for (const json& domain : member(status, "unmanaged")) {
+        if (domain.contains("template")) {
+            lines += render_fork(domain);
+        }
+    }
+    return lines.empty() ? lines : "\nforks:\n" + lines;
+}
+
 std::string unmanaged(const json& status) {
     std::string lines;
     for (const json& domain : member(status, "unmanaged")) {
+        if (domain.contains("template")) {
+            continue;
+        }
         lines +=
             fmt::format("  {} ({})  {}  {}\n", text_of(member(domain, "name")),
                         number_of(member(domain, "domid")), size_of(member(domain, "current_kib")),
@@ -158,7 +182,50 @@ std::string render_status(const json& status, const Screen& screen) {
                         "with manage = yes in xenpack.conf\n"
                       : render_zones(zones, screen);
     return host_lines(status, screen) + "\n" + table + all_faults(status, screen) +
-           reservations(status) + unmanaged(status);
+           templates(status) + forks(status) + reservations(status) + unmanaged(status);
+}
+
+std::string render_fork(const json& fork) {
+    const bool ready = fork.value("ready", false);
+    return fmt::format("  {} ({})  {} of its own  {}, of {}\n", text_of(member(fork, "name")),
+                       number_of(member(fork, "domid")), size_of(member(fork, "current_kib")),
+                       ready ? "ready" : "not ready", text_of(member(fork, "template")));
+}
+
+std::string render_templates(const json& templates, const Screen& screen) {
+    if (templates.empty()) {
+        return "no templates: xenpack template create ZONE makes one of a zone\n";
+    }
+    using enum Table::Align;
+    Table table({{"TEMPLATE", left},
+                 {"DOMID", right},
+                 {"STATE", left},
+                 {"MEMORY", right},
+                 {"FORKS", right},
+                 {"IDENTITY", left}});
+    for (const json& one : templates) {
+        table.add_row({{text_of(member(one, "name"))},
+                       {number_of(member(one, "domid"))},
+                       {text_of(member(one, "state"))},
+                       {size_of(member(one, "memory_kib"))},
+                       {number_of(member(one, "children"))},
+                       {text_of(member(one, "identity"))}});
+    }
+    return table.render(screen);
+}
+
+std::string render_made(const json& fork) {
+    const auto after = [&fork](const char* name) {
+        return fmt::format("{:.0f} ms", member(fork, name).get<double>());
+    };
+    std::string line =
+        fmt::format("{} ({})  ", text_of(member(fork, "name")), number_of(member(fork, "domid")));
+    line += member(fork, "unpaused_ms").is_null() ? "left paused, made in " + after("made_ms")
+                                                  : "running after " + after("unpaused_ms");
+    if (!member(fork, "ready_ms").is_null()) {
+        line += ", ready after " + after("ready_ms");
+    }
+    return line + "\n";
 }
 
 }  // namespace xenpack

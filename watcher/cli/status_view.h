@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The daemon's status, as written in xenpack-api(7), as tables for a person. The commands status
-// and set call it. Pure. Members that are missing or null are shown as "-"; members of a wrong
-// type throw nlohmann::json::exception.
+// The daemon's status, as written in xenpack-api(7), as tables for a person. The commands status,
+// set, template and fork call it. Pure. Members that are missing or null are shown as "-"; members
+// of a wrong type throw nlohmann::json::exception.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,5 +16,14 @@ namespace xenpack {
 
 // The table of zones alone; `zones` is an array as in status.
 [[nodiscard]] std::string render_zones(const nlohmann::json& zones, const Screen& screen);
+
+// A line of one fork, as among the domains that are not managed.
+[[nodiscard]] std::string render_fork(const nlohmann::json& fork);
+
+// The table of templates alone.
+[[nodiscard]] std::string render_templates(const nlohmann::json& templates, const Screen& screen);
+
+// A line of a fork that was made, as POST /v1/forks answers.
+[[nodiscard]] std::string render_made(const nlohmann::json& fork);
 
 }  // namespace xenpack

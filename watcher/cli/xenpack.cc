@@ -30,7 +30,7 @@ Exit status:
   1   failed
   2   wrong usage
   69  xenpackd is not running
-  75  not now: the memory for a start is not there, or too many wait
+  75  not now: the memory for a start or a fork is not there, or too many wait
   77  not permitted
   78  the configuration is bad
 
@@ -38,6 +38,7 @@ Examples:
   xenpack status --watch
   xenpack set web --floor 256M --ceiling 2G
   xenpack create /etc/xen/web.cfg
+  xenpack template create web && xenpack fork web -n 3
   xenpack check-config && xenpack reload
 
 See xenpack(1), xenpack.conf(5), xenpackd(8).)";
