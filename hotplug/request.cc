@@ -88,7 +88,8 @@ Expected<DiskParams> parse_disk_params(std::string_view params) {
         overlay[kOverlayDirectory.size()] == '/') {
         overlay.remove_prefix(kOverlayDirectory.size() + 1);
     }
-    if (!overlay.empty() && !is_file_name(overlay)) {
+    const bool by_itself = mark + 1 == params.size();
+    if (!by_itself && !is_file_name(overlay)) {
         return fail("the disk's overlay is \"{}\": it must be the name of a file in {}, or nothing",
                     overlay, kOverlayDirectory);
     }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+// Store: a connection of its own, for the seconds that the program runs.
 #include "hotplug/store.h"
 
 #include <cerrno>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+// What vif.h promises, in the order of a network's life: it comes, it joins, it goes.
 #include "hotplug/vif.h"
 
 #include <net/if.h>

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <new>
+#include <set>
 
 namespace xenpack::sim {
 
@@ -71,18 +73,18 @@ const std::string* Store::read(std::string_view path) const {
 }
 
 std::vector<std::string> Store::list(std::string_view path) const {
-    std::vector<std::string> names;
+    std::set<std::string> names;  // "7-0" is between "7" and "7/0"
     const std::string prefix = path == "/" ? "/" : below(path);
     auto at = nodes_.lower_bound(prefix);
     while (at != nodes_.end() && at->first.starts_with(prefix)) {
-        const std::string name =
-            at->first.substr(prefix.size(), at->first.find('/', prefix.size()) - prefix.size());
+        const std::size_t end = at->first.find('/', prefix.size());
+        const std::string name = at->first.substr(prefix.size(), end - prefix.size());
         if (!name.empty()) {
-            names.push_back(name);
+            names.insert(name);
         }
-        at = nodes_.lower_bound(beyond(prefix + name));
+        at = end == std::string::npos ? std::next(at) : nodes_.lower_bound(beyond(prefix + name));
     }
-    return names;
+    return {names.begin(), names.end()};
 }
 
 int Store::check(const Writes& writes) const {

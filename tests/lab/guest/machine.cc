@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+// What machine.h promises; called by the workload for its commands about disk and identity.
 #include "tests/lab/guest/machine.h"
 
 #include <arpa/inet.h>
