@@ -62,10 +62,10 @@ class XlContext {
   private:
     struct Hooks;  // what libxl and the loop call
     struct Registration {
-        XlContext* self;
-        void* for_libxl;
-        void* handle;  // the loop's
-        bool is_timeout;
+        XlContext* self = nullptr;
+        void* for_libxl = nullptr;
+        void* handle = nullptr;  // the loop's
+        bool is_timeout = false;
         short events = 0;                             // of a descriptor
         int fd = -1;                                  // -1: a timeout
         std::chrono::steady_clock::time_point due{};  // of a timeout
