@@ -39,7 +39,7 @@ void set_fork_mac(libxl_mac& mac, const std::uint8_t fork_uuid[16], int devid) {
 // What may be written gets an overlay; what is only read is given to all as it is.
 void make_fork_disk(libxl_device_disk& disk) {
     const std::string target = disk.pdev_path;
-    replace(disk.pdev_path, disk.readwrite ? target.substr(0, target.find(';')) + ";" : target);
+    replace(disk.pdev_path, disk.readwrite ? target + ";" : target);
     replace(disk.script, "block-xenpack");
     disk.backend = LIBXL_DISK_BACKEND_PHY;
     disk.format = LIBXL_DISK_FORMAT_RAW;

@@ -63,6 +63,13 @@ Expected<void> check_disk(const libxl_device_disk& disk) {
                          "its disk {} is made by the script {}, which Xenpack knows nothing of",
                          disk.vdev, script);
     }
+    // Sealing takes the overlay away with the disk, and what the domain has written with it.
+    if (target.find(';') != std::string_view::npos) {
+        return fail_with(ENOTSUP,
+                         "its disk {} is laid over another one: what it has written there would "
+                         "not outlive its sealing",
+                         disk.vdev);
+    }
     if (!target.starts_with('/')) {
         return fail_with(ENOTSUP,
                          "its disk {} is \"{}\", which is not the whole path of a file or device",

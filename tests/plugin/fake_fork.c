@@ -342,7 +342,9 @@ static void fill_disks(libxl_device_disk** disks, int* n) {
     *disks = forking.disks ? calloc((size_t)forking.disks, sizeof **disks) : NULL;
     for (i = 0; i < forking.disks; i++) {
         (*disks)[i].vdev = strdup(i ? "xvdb" : "xvda");
-        (*disks)[i].pdev_path = strdup(i ? "/srv/data.img" : "/srv/root.img");
+        (*disks)[i].pdev_path = strdup(i                     ? "/srv/data.img"
+                                       : forking.disk_target ? forking.disk_target
+                                                             : "/srv/root.img");
         (*disks)[i].format = LIBXL_DISK_FORMAT_RAW;
         (*disks)[i].readwrite = i == 0;
     }

@@ -12,11 +12,12 @@
 enum { FAKE_USERDATA = 16, FAKE_OPERATIONS = 8, FAKE_NEW_DOMID = 9 };
 
 struct fake_fork {
-    const char* fail;      /* the function that fails, or NULL */
-    int fail_with;         /* errno of xc_..., libxl's code of libxl_... */
-    int fail_times;        /* so often, then no more; 0: always */
-    const char* fail_also; /* another that fails, always, or NULL */
-    const char* hold;      /* the asynchronous function that does not end by itself, or NULL */
+    const char* fail;        /* the function that fails, or NULL */
+    int fail_with;           /* errno of xc_..., libxl's code of libxl_... */
+    int fail_times;          /* so often, then no more; 0: always */
+    const char* fail_also;   /* another that fails, always, or NULL */
+    const char* hold;        /* the asynchronous function that does not end by itself, or NULL */
+    const char* disk_target; /* of the first disk, where it is not /srv/root.img */
     int disks, nics; /* of every configuration, and of every domain until they are destroyed */
     uint64_t pod_pages;
     bool suspends; /* a domain that is asked to */

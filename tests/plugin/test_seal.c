@@ -207,6 +207,18 @@ static void one_whose_forks_could_have_no_disks(void** state) {
     refused(*state, -ENOTSUP, "block-xenpack");
 }
 
+static void one_whose_disk_would_lose_what_it_has_written(void** state) {
+    forking.disks = 1;
+    forking.disk_target = "/srv/root.img;";
+    refused(*state, -ENOTSUP, "laid over another");
+}
+
+static void one_whose_disk_is_nowhere(void** state) {
+    forking.disks = 1;
+    forking.disk_target = "root.img";
+    refused(*state, -ENOTSUP, "whole path");
+}
+
 static void none_on_a_host_without_sharing(void** state) {
     forking.fail = "xc_memshr_control";
     forking.fail_with = EOPNOTSUPP;
@@ -414,6 +426,8 @@ int main(void) {
         SEAL_TEST(one_that_cannot_suspend),
         SEAL_TEST(a_name_that_is_taken),
         SEAL_TEST(one_whose_forks_could_have_no_disks),
+        SEAL_TEST(one_whose_disk_would_lose_what_it_has_written),
+        SEAL_TEST(one_whose_disk_is_nowhere),
         SEAL_TEST(none_on_a_host_without_sharing),
         SEAL_TEST(whatever_fails_it_runs_on),
         SEAL_TEST(a_store_that_fails_is_no_harm),
