@@ -93,6 +93,18 @@ TEST_F(StoreLinkTest, SilenceIsAnErrorAfterAWhile) {
     EXPECT_EQ(half.error().code, ETIMEDOUT);
 }
 
+// A fork's clock has gone on for as long as its template was sealed.
+TEST_F(StoreLinkTest, WhatIsThereIsHeardHoweverLateItIsLookedAt) {
+    int ends[2] = {-1, -1};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    StoreLink link{Fd(ends[0]), 0};
+    daemon_ = Fd(ends[1]);
+    say(message(XS_READ, "value"));
+    const auto value = link.read("a");
+    ASSERT_TRUE(value) << value.error().what;
+    EXPECT_EQ(*value, "value");
+}
+
 TEST_F(StoreLinkTest, AMessageLongerThanTheProtocolAllowsIsRefused) {
     xsd_sockmsg head{};
     head.type = XS_READ;

@@ -15,8 +15,10 @@
 
 namespace xenpack::guest {
 
-// For each hook, and for the workload to stand still.
-inline constexpr std::uint64_t kHookMs = 10'000;
+// For each hook, and for the workload to stand still: as long as the host waits for an answer where
+// nobody says otherwise (kAnswerMs of watcher/fork/forks.h). Many forks that wake at once on few
+// processors are slow, and it is the host's to say when that is too slow.
+inline constexpr std::uint64_t kHookMs = 60'000;
 
 struct ForkSetup {
     std::string workload;  // a cgroup v2 directory; empty: nothing is frozen

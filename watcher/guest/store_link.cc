@@ -158,13 +158,16 @@ Expected<void> StoreLink::receive_bytes(void* to, std::size_t size, std::uint64_
 
 Expected<void> StoreLink::wait_readable(std::uint64_t deadline_ms) const {
     for (;;) {
+        // In a fork the clock has gone on while its template was sealed: what has come since it was
+        // last looked at counts, however late that is.
         const std::uint64_t now_ms = monotonic_ms();
-        if (now_ms >= deadline_ms) {
-            return fail_with(ETIMEDOUT, "xenstore did not answer within {} ms", answer_ms_);
-        }
+        const std::uint64_t left_ms = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
         pollfd ready{fd_.get(), POLLIN, 0};
-        if (::poll(&ready, 1, static_cast<int>(deadline_ms - now_ms)) > 0) {
+        if (::poll(&ready, 1, static_cast<int>(left_ms)) > 0) {
             return {};
+        }
+        if (left_ms == 0) {
+            return fail_with(ETIMEDOUT, "xenstore did not answer within {} ms", answer_ms_);
         }
     }
 }
