@@ -79,8 +79,20 @@ struct Zones::Watched {
     }
 
     void watch_family() {
-        watches.push_back(watch(kFamilyPath, &Watched::on_family));
+        watches.push_back(watch(kFamilyPath, &Watched::on_family_changed));
         on_family();
+    }
+
+    // A fork's nodes come many at once, each with an event: they are read at the look, together.
+    void on_family_changed() {
+        family_is_old = true;
+        owner.mediator_.zones_changed();
+    }
+
+    void refresh_family() {
+        if (family_is_old) {
+            on_family();
+        }
     }
 
     void listen() {
@@ -115,6 +127,7 @@ struct Zones::Watched {
     }
 
     void on_family() {
+        family_is_old = false;
         const auto family =
             read_family([this](std::string_view below) { return owner.store_.read(path(below)); });
         if (!family || *family == zone.family) {
@@ -272,6 +285,7 @@ struct Zones::Watched {
     Zones& owner;
     Zone zone;
     bool basics_known = false;
+    bool family_is_old = false;
     bool classified = false;
     Flood flood{kReportBurst, kReportsPerS};
     std::unique_ptr<Loop::Timer> flood_timer;
@@ -337,8 +351,11 @@ void Zones::add(const xenpack_domain& domain) {
         watched->watch_basics();
         watched->watch_family();
         // Before it is known to be ours: nothing but its first report tells that it runs.
-        watched->listen();
+        if (left_alone_why(watched->zone.family).empty()) {
+            watched->listen();
+        }
     }
+    watched->refresh_family();
     watched->zone.changed = watched->zone.changed || differ(watched->zone.domain, domain);
     watched->zone.domain = domain;
     // Its record is complete once it runs; before that it is being built.
