@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash disable=SC1091,SC2154
-# lab: xen=memshr memory=5120 dom0=1200M timeout=1800
+# lab: by-hand=1 xen=memshr memory=5120 dom0=1200M timeout=1800
 # Two hundred forks of one template and back to none: every page and every node is returned. On the
 # way, what a fork takes of the host's memory, all overhead counted.
 . /lab/lab.sh

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash disable=SC1091,SC2154
-# lab: memory=2304 dom0=800M store=both timeout=600
+# lab: memory=2304 dom0=800M timeout=600
 # block-xenpack and vif-xenpack, without the daemon and without forks: disks with and without an
 # overlay, and networks that join their bridge when they may. What is refused says why and leaves
 # nothing, and so does what is destroyed.

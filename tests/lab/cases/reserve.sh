@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash disable=SC1091,SC2020,SC2154
-# lab: memory=2304 dom0=700M store=both timeout=700
+# lab: memory=2304 dom0=700M timeout=700
 # Ten zones are started at once on a nearly full host, others have to give memory first: all run, and
 # nothing that was promised is used twice. What cannot be served is refused with what is missing, and
 # neither a killed daemon nor a killed client leaves a promise behind or loses one.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash disable=SC1091,SC2034
-# lab: memory=3072 dom0=700M store=both timeout=420
+# lab: memory=3072 dom0=700M timeout=420
 # The lab itself: dom0 works, a zone comes up, its workload keeps its bytes, and its memory follows
 # its target. Needs no daemon: if this fails, no other case means anything.
 . /lab/lab.sh

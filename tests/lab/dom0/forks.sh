@@ -30,13 +30,16 @@ xl_knows() {
     grep -q "\"name\": \"$1\"" <<<"$said" || { printf '%s\n' "$said" && return 1; }
 }
 
-# ask_all COMMAND NAME...: sends one workload command to all of them, then takes their answers, each
-# with its zone's name before it. Fails if one does not answer well.
+# ask_all COMMAND NAME...: sends one workload command to all of them, {} in it being their names, then
+# takes their answers, each with its zone's name before it. Fails if one does not answer well.
 ask_all() {
     local command=$1 name answer status=0
     shift
-    for name in "$@"; do zone_skip "$name" && zone_say "$name" "$command" || status=1; done
+    local told=()
     for name in "$@"; do
+        if zone_skip "$name" && zone_say "$name" "${command//\{\}/$name}"; then told+=("$name"); else status=1; fi
+    done
+    for name in "${told[@]}"; do
         if answer=$(zone_expect "$name" '^work: ' 120) && [[ ! $answer =~ FAILED|unknown ]]; then
             printf '%s %s\n' "$name" "$answer"
         else
@@ -68,6 +71,20 @@ refused() {
     said=$("$@" 2>&1) || status=$?
     printf '%s\n' "$said"
     is "$status" -ne 0 && is "$status" -lt 126 && is "$(wc -l <<<"$said")" -eq 1 && grep -qi -- "$text" <<<"$said"
+}
+
+# ---- The store: what libxl makes for a restored domain, and what the plugin makes for a fork.
+
+# tree NAME: the domain's nodes and who may do what with them, without what is its own. (dom0 may
+# read all there is, whether it is named or not.)
+tree() {
+    local domid uuid
+    domid=$(zone_domid "$1")
+    uuid=$(basename "$(xenstore-read "/local/domain/$domid/vm")")
+    xenstore-ls -fp / | grep -E "^/(local/domain/(0/backend/[a-z]*/)?|libxl/)${domid}[/ ]|^/vm/$uuid" |
+        sed -E "s/$uuid/UUID/g; s#/$domid([/\" ])#/N\1#g; s/[nr]$domid\b/&/g; s/\b([nrwb])$domid\b/\1N/g; s/(domid|frontend-id) = \"$domid\"/\1 = \"N\"/; s/\(nN,r0\)/(nN)/" |
+        sed -E 's/^(.*\/(mac|ring-ref|event-channel|[rt]x-ring-ref|physical-device|physical-device-path|node|params)) = "[^"]*"/\1/' |
+        grep -vE '/xenpack[/ ]|/data/|/(tty|start_time|name|port|vm|state) ' | sort
 }
 
 # ---- Leaks. A picture of the host is what a case holds another against.
