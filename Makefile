@@ -111,6 +111,8 @@ cli_src := $(wildcard watcher/cli/*.cc)
 guest_src := $(wildcard watcher/guest/*.cc) watcher/pressure/report.cc watcher/files/whole_file.cc
 plugin_src := $(wildcard plugin/libxl/*.cc)
 hotplug_src := $(wildcard hotplug/*.cc)
+# What the plugin does with devices, where no program is to be started.
+hotplug_parts := $(filter-out hotplug/hotplug.cc,$(hotplug_src))
 
 unit_src := $(wildcard tests/unit/*.cc tests/unit/*/*.cc) $(sim_plugin_src) \
     $(filter-out $(program_mains) $(rooms_src),$(cli_src) $(guest_src))
@@ -124,7 +126,7 @@ probe_src := $(wildcard tests/plugin/on_host/*.cc)
 # the lab. What they are made of, but for their mains, is tested too.
 bench_main := $(wildcard tests/bench/*_bench.cc) tests/bench/model_check.cc
 bench_src := $(filter-out $(bench_main),$(wildcard tests/bench/*.cc tests/bench/*/*.cc))
-unit_src += $(bench_src) hotplug/request.cc
+unit_src += $(bench_src) hotplug/request.cc plugin/libxl/vbd_number.cc
 fuzz_names := $(patsubst tests/fuzz/%.cc,%,$(wildcard tests/fuzz/*_fuzz.cc))
 
 manuals := $(patsubst etc/man/%.scd,build/man/%,$(wildcard etc/man/*.scd))
@@ -147,6 +149,7 @@ link_lines = $$(sed -n 's|^// link: ||p' $(1))
 define flavour
 $(1)/obj/plugin/%.o: flags += -fPIC -fvisibility=hidden
 $(call objects,$(1),$(sim_needs_src)): flags += -fPIC
+$(call objects,$(1),$(hotplug_parts)): flags += -fPIC -fvisibility=hidden
 $(1)/obj/tests/%.o: flags += $(test_flags)
 $(1)/obj/%.o: %.cc config.mk
 	@mkdir -p $$(@D)
@@ -176,9 +179,10 @@ $(1)/xenpack-hotplug: $(call objects,$(1),$(hotplug_src)) build/sources
 	    $$(filter %.o,$$^) $(XENSTORE_LIBS) \
 	    $(DEVMAPPER_LIBS)
 
-$(1)/xenpack-libxl.so: $(call objects,$(1),$(plugin_src)) build/sources plugin/libxl/exports.map
+$(1)/xenpack-libxl.so: $(call objects,$(1),$(plugin_src) $(hotplug_parts)) build/sources plugin/libxl/exports.map
 	$$(call say,LINK,$$@)$(2) -shared -Wl,--version-script=plugin/libxl/exports.map \
-	    -Wl,--as-needed -Wl,-z,nodelete $(4) -o $$@ $$(filter %.o,$$^) $(plugin_libs)
+	    -Wl,--as-needed -Wl,-z,nodelete $(4) -o $$@ $$(filter %.o,$$^) $(plugin_libs) \
+	    $(XENSTORE_LIBS) $(DEVMAPPER_LIBS)
 
 $(1)/xenpack-sim.so: $(call objects,$(1),$(sim_plugin_src) $(sim_src) $(sim_needs_src)) \
     build/sources plugin/sim/exports.map
@@ -195,8 +199,8 @@ $(patsubst tests/bench/%.cc,$(1)/tests/%,$(bench_main)): $(1)/tests/%: $(1)/obj/
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)$(2) -Wl,--as-needed $(4) -o $$@ $$(filter %.o %.a,$$^) $(host_libs)
 
-$(1)/tests/plugin/%: $(1)/obj/tests/plugin/%.o $(call objects,$(1),$(plugin_test_parts)) \
-    $(1)/plugin.a $(1)/rooms.a
+$(1)/tests/plugin/%: $(1)/obj/tests/plugin/%.o $(call objects,$(1),$(plugin_test_parts) \
+    hotplug/request.cc) $(1)/plugin.a $(1)/rooms.a
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)$(2) -Wl,--as-needed $(4) $$(call link_lines,$$(wildcard tests/plugin/$$*.c*)) -o $$@ \
 	    $$(filter %.o %.a,$$^) $(plugin_libs) $(host_libs) $(CMOCKA_LIBS)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+// Disks, with an overlay and without; what fails is undone in the reverse order.
 #include "hotplug/block.h"
 
 #include <fcntl.h>
@@ -210,14 +211,7 @@ Expected<void> add_plain(Store& store, const Backend& backend, const std::string
     return fail("the disk {} is neither a block device nor a file", base);
 }
 
-// What `add` has written down first is what it may have made, and no more: an overlay of that name
-// may be another's, on which it has failed.
-Expected<void> remove_overlaid(const std::string& node, const DiskParams& params) {
-    if (!node.starts_with(kMapper)) {
-        return {};
-    }
-    const std::string snapshot = node.substr(kMapper.size());
-    const std::string overlay = overlay_path(params.overlay->empty() ? snapshot : *params.overlay);
+Expected<void> discard(const std::string& snapshot, const std::string& overlay) {
     const auto removed = remove_snapshot(snapshot);
     if (unlink(overlay.c_str()) != 0 && errno != ENOENT && removed) {
         return fail_with(errno, "cannot remove the overlay {}: {}", overlay, std::strerror(errno));
@@ -225,13 +219,29 @@ Expected<void> remove_overlaid(const std::string& node, const DiskParams& params
     return removed;
 }
 
+// What `add` has written down first is what it may have made, and no more: an overlay of that name
+// may be another's, on which it has failed.
+Expected<void> remove_overlaid(const std::string& node, const DiskParams& params) {
+    if (!node.starts_with(kMapper)) {
+        return {};
+    }
+    const std::string snapshot = node.substr(kMapper.size());
+    return discard(snapshot, overlay_path(params.overlay->empty() ? snapshot : *params.overlay));
+}
+
 }  // namespace
 
-Expected<void> block_add(Store& store, const Backend& backend, const std::string& path) {
+Expected<void> block_add(Store& store, const Backend& backend, const std::string& path,
+                         AddedFor whom) {
     const auto text = store.need(path + "/params");
     const auto params = text ? parse_disk_params(*text) : tl::unexpected(text.error());
     if (!params) {
         return tl::unexpected(params.error());
+    }
+    if (whom == AddedFor::kDomain && params->overlay && is_snapshot_name(*params->overlay)) {
+        return fail(
+            "it was the disk of a fork, which has ended, and what the fork had written has gone "
+            "with it: a fork with a disk cannot be restored");
     }
     return params->overlay ? add_overlaid(store, backend, path, *params)
                            : add_plain(store, backend, path, params->base);
@@ -248,6 +258,10 @@ Expected<void> block_remove(Store& store, const std::string& path) {
         return remove_overlaid(node, *params);
     }
     return node.starts_with("/dev/loop") && node != params->base ? detach(node) : Expected<void>();
+}
+
+Expected<void> block_discard(const std::string& snapshot) {
+    return discard(snapshot, overlay_path(snapshot));
 }
 
 }  // namespace xenpack::hotplug

@@ -13,9 +13,15 @@
 
 namespace xenpack::hotplug {
 
+// The overlay of a fork lives as long as the fork: one that names it and is no new fork is what was
+// saved of one, and without what it had written it would find another disk than it left.
+enum class AddedFor { kFork, kDomain };
 // `path` is the backend's in xenstore.
-Expected<void> block_add(Store& store, const Backend& backend, const std::string& path);
+Expected<void> block_add(Store& store, const Backend& backend, const std::string& path,
+                         AddedFor whom);
 // Also where `add` was broken off: it looks for all that there could be.
 Expected<void> block_remove(Store& store, const std::string& path);
+// A snapshot and its overlay, where the store knows nothing of them any more.
+Expected<void> block_discard(const std::string& snapshot);
 
 }  // namespace xenpack::hotplug

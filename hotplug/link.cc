@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+// The ioctls of netdevice(7) and of Linux' bridge.
 #include "hotplug/link.h"
 
 #include <fcntl.h>

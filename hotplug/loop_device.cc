@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+// LOOP_CONFIGURE, which takes the file and the flags at once (Linux 5.8).
 #include "hotplug/loop_device.h"
 
 #include <fcntl.h>

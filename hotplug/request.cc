@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+// Parsing, without exceptions: what is not understood is told with an example of what would be.
 #include "hotplug/request.h"
 
 #include <algorithm>
@@ -39,6 +40,8 @@ std::string_view cut_last(std::string_view& text, char mark) {
     text = text.substr(0, at);
     return last;
 }
+
+constexpr std::string_view kSnapshotPrefix = "xenpack-";
 
 bool is_uuid(std::string_view text) {
     if (text.size() != 36) {
@@ -106,7 +109,14 @@ Expected<std::string> parse_vm_path(std::string_view vm) {
 }
 
 std::string snapshot_name(std::string_view uuid, std::uint32_t devid) {
-    return fmt::format("xenpack-{}-{}", uuid, devid);
+    return fmt::format("{}{}-{}", kSnapshotPrefix, uuid, devid);
+}
+
+bool is_snapshot_name(std::string_view name) {
+    if (!name.starts_with(kSnapshotPrefix) || !number(cut_last(name, '-'))) {
+        return false;
+    }
+    return is_uuid(name.substr(kSnapshotPrefix.size()));
 }
 
 std::string overlay_path(std::string_view name) {

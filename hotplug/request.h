@@ -44,6 +44,8 @@ Expected<std::string> parse_vm_path(std::string_view vm);
 
 // The name of a fork's snapshot in device-mapper, and by itself of its overlay.
 std::string snapshot_name(std::string_view uuid, std::uint32_t devid);
+// Whether it is such a name.
+bool is_snapshot_name(std::string_view name);
 std::string overlay_path(std::string_view name);
 
 // How large an overlay must be so that a fork may write its whole disk: a whole number of chunks,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+// libdevmapper's tasks, each run and waited for.
 #include "hotplug/snapshot.h"
 
 #include <libdevmapper.h>

@@ -223,14 +223,15 @@ enum xenpack_target_way {
  */
 typedef void (*xenpack_done)(void *arg, int result, const char *why);
 
-/* How long each part of a fork took, in microseconds, and what came of it. */
+/* How long each part of a fork took, in microseconds, and what came of it. It runs as soon as there
+ * is all that it reads; what its backends and other toolstacks want comes while it does. */
 struct xenpack_fork_result {
     uint32_t domid;
     uint32_t create_us; /* the domain */
     uint32_t memory_us; /* its memory and processor state: Xen's fork */
-    uint32_t store_us;  /* its nodes, its introduction, libxl's record */
-    uint32_t device_us; /* its disks and networks */
-    uint32_t whole_us;  /* from the call until it was unpaused */
+    uint32_t store_us;  /* its nodes and its introduction */
+    uint32_t whole_us;  /* from the call until it was unpaused, or could have been */
+    uint32_t device_us; /* from then on: libxl's record of it, its disks and networks */
 };
 typedef void (*xenpack_fork_done)(void *arg, int result, const char *why,
                                   const struct xenpack_fork_result *fork);

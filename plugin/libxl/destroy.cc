@@ -1,15 +1,32 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// libxl destroys what it knows: it needs /libxl/N and the domain's own nodes, which a fork gets in
-// one transaction. Before that there is nothing but the domain in Xen.
+// libxl destroys what it knows: it needs /libxl/N and the domain's own nodes. Of a fork that has
+// not come so far there is the domain in Xen, and what it and the kernel's backends read in the
+// store; with that the kernel's backends go.
 #include "plugin/libxl/destroy.h"
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "plugin/libxl/fork_nodes.h"
 
 namespace xenpack {
+
+Expected<void> remove_nodes(Tools& tools, std::uint32_t domid, const DomainUuid& uuid) {
+    std::vector<std::string> paths{libxl_node(domid), vm_node(uuid_text(uuid.data()))};
+    for (const char* kind : {"console", "vbd", "vif"}) {
+        paths.push_back(fmt::format("/local/domain/0/backend/{}/{}", kind, domid));
+    }
+    paths.push_back(domain_node(domid, ""));  // by which the rest is found
+    for (const std::string& path : paths) {
+        const int r = tools.watcher.store_ops->remove(tools.watcher.store, path.c_str());
+        if (r < 0) {
+            return fail_with(-r, "cannot remove {}: {}", path, std::strerror(-r));
+        }
+    }
+    return {};
+}
 
 void Destruction::begin(std::uint32_t domid, const DomainUuid& uuid, Ended ended) {
     auto known = tools_.xen.domain(domid, uuid.data()).and_then([&](const DomainFacts&) {
@@ -41,17 +58,13 @@ Expected<bool> Destruction::is_libxls(std::uint32_t domid, const DomainUuid& uui
 // What may be in the store under its number and its uuid goes first: a domain that is there still
 // can be destroyed again, nodes without one are found by nobody.
 Expected<void> Destruction::destroy_bare(std::uint32_t domid, const DomainUuid& uuid) {
-    const std::string own_vm = vm_node(uuid_text(uuid.data()));
     const auto vm = read_node(tools_.watcher, domain_node(domid, "vm"));
     if (!vm) {
         return tl::unexpected(vm.error());
     }
-    if (*vm == own_vm) {
-        for (const std::string& path : {libxl_node(domid), own_vm, domain_node(domid, "")}) {
-            const int r = tools_.watcher.store_ops->remove(tools_.watcher.store, path.c_str());
-            if (r < 0) {
-                return fail_with(-r, "cannot remove {}: {}", path, std::strerror(-r));
-            }
+    if (*vm == vm_node(uuid_text(uuid.data()))) {
+        if (auto removed = remove_nodes(tools_, domid, uuid); !removed) {
+            return removed;
         }
     }
     return tools_.xen.destroy(domid);

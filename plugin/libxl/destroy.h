@@ -13,6 +13,9 @@
 
 namespace xenpack {
 
+// All that is in the store of a fork with that number and uuid. No other may have the number.
+Expected<void> remove_nodes(Tools& tools, std::uint32_t domid, const DomainUuid& uuid);
+
 class Destruction {
   public:
     explicit Destruction(Tools& tools) : tools_{tools}, operation_{tools.xl, tools.later} {}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The steps in their order. Xen's fork comes first of those that fill the domain: it overwrites
-// what was set before. Each step that changes the host ends in a fault point.
+// what was set before. The domain runs as soon as there is all that it reads: what its backends and
+// other toolstacks want takes longer, and its disks and networks wait for that as for any backend.
+// Each step that changes the host ends in a fault point.
 #include "plugin/libxl/fork.h"
 
 #include <algorithm>
@@ -18,15 +20,14 @@ namespace {
 
 constexpr char kCancelled[] = "the toolstack was closed while it was being made";
 
-// What libxl keeps of a fork: its template's configuration under its own name and uuid. Its devices
-// are added to that by libxl, as it adds them to the domain.
+// What libxl keeps of a fork: its template's configuration under its own name and uuid, with its
+// own devices.
 Expected<std::string> record_of(XlContext& xl, Template& of, std::string name,
-                                const DomainUuid& uuid) {
+                                const DomainUuid& uuid, ForkDevices& devices) {
     libxl_domain_config copy = of.config.get();  // shares all that it points to
     copy.c_info.name = name.data();
     std::copy(uuid.begin(), uuid.end(), copy.c_info.uuid.uuid);
-    copy.num_disks = 0;
-    copy.num_nics = 0;
+    devices.put_into(copy);
     const std::unique_ptr<char, decltype(&std::free)> json(
         libxl_domain_config_to_json(xl.get(), &copy), &std::free);
     if (!json) {
@@ -48,7 +49,6 @@ Forking::Forking(Tools& tools, const xenpack_fork_request& request, xenpack_fork
     : Job{copy_uuid(request.uuid), request.name},
       tools_{tools},
       domains_{tools.xen},
-      devices_{tools.xl, tools.later},
       destruction_{tools},
       template_domid_{request.template_domid},
       template_uuid_{copy_uuid(request.template_uuid)},
@@ -80,12 +80,27 @@ void Forking::begin() {
         undo(made.error());
         return;
     }
-    if (of_->config.get().num_disks + of_->config.get().num_nics == 0) {
+    // The loop has room for others in between, which run the sooner.
+    tools_.later.add([this] { finish(); });
+}
+
+// It runs, or could.
+void Forking::finish() {
+    Expected<void> known = fail_with(ECANCELED, "{}", kCancelled);
+    if (!cancelled_) {
+        known = write_nodes(parts_.rest, "fork.known").and_then([&] { return record(); });
+    }
+    if (!known) {
+        undo(known.error());
+        return;
+    }
+    std::vector<std::string> backends = devices_.backends(result_.domid);
+    if (backends.empty()) {
         devices_ended({});
         return;
     }
-    devices_.add(result_.domid, uuid_.data(), of_->config.get(),
-                 [this](const Expected<void>& result) { devices_ended(result); });
+    tools_.devices.attach(std::move(backends),
+                          [this](const Expected<void>& result) { devices_ended(result); });
 }
 
 Expected<void> Forking::make() {
@@ -94,6 +109,7 @@ Expected<void> Forking::make() {
         return tl::unexpected(found.error());
     }
     of_ = std::move(*found);
+    devices_ = ForkDevices(tools_.xl, of_->config.get(), uuid_.data());
     if (auto ok = check_name(tools_, *this); !ok) {
         return ok;
     }
@@ -101,8 +117,8 @@ Expected<void> Forking::make() {
     return create()
         .and_then([&] { return fork_memory(); })
         .and_then([&] { return write_store(); })
-        .and_then([&] { return record(); })
-        .and_then([&] { return introduce(); });
+        .and_then([&] { return introduce(); })
+        .and_then([&] { return run(); });
 }
 
 Expected<void> Forking::create() {
@@ -154,7 +170,13 @@ Expected<void> Forking::write_store() {
     tree.console_port = ports_.console;
     tree.start_time_ms = now_ms();
     tree.identity = identity_;
-    const std::vector<StoreNode> nodes = fork_nodes(tree);
+    parts_ = fork_nodes(tree);
+    devices_.add_nodes(parts_, result_.domid, tools_.scripts);
+    return write_nodes(parts_.first, "fork.store");
+}
+
+// Both parts end in a fault point of their own.
+Expected<void> Forking::write_nodes(const std::vector<StoreNode>& nodes, const char* point) {
     std::vector<xenpack_store_node> list;
     list.reserve(nodes.size());
     for (const StoreNode& node : nodes) {
@@ -165,12 +187,12 @@ Expected<void> Forking::write_store() {
         return fail_with(-r, "cannot write the nodes of domain {}: {}", result_.domid,
                          std::strerror(-r));
     }
-    fault_point("fork.store");
+    fault_point(point);
     return {};
 }
 
 Expected<void> Forking::record() {
-    const auto text = record_of(tools_.xl, *of_, name_, uuid_);
+    const auto text = record_of(tools_.xl, *of_, name_, uuid_, devices_);
     if (!text) {
         return tl::unexpected(text.error());
     }
@@ -194,31 +216,7 @@ Expected<void> Forking::introduce() {
     return {};
 }
 
-void Forking::devices_ended(const Expected<void>& result) {
-    if (cancelled_) {
-        undo({kCancelled, ECANCELED});
-        return;
-    }
-    Expected<void> ended = result;
-    if (ended) {
-        result_.device_us = lap_us();
-        fault_point("fork.devices");
-        ended = complete();
-    }
-    if (!ended) {
-        undo(ended.error());
-        return;
-    }
-    answer(0, "");
-}
-
-Expected<void> Forking::complete() {
-    const std::string path = domain_node(result_.domid, kForkStateNode);
-    const xenpack_store_node node{path.c_str(), "complete", XENPACK_STORE_AS_PARENT, 0};
-    if (const int r = tools_.watcher.store_ops->make(tools_.watcher.store, &node, 1); r < 0) {
-        return fail_with(-r, "cannot write {}: {}", path, std::strerror(-r));
-    }
-    fault_point("fork.complete");
+Expected<void> Forking::run() {
     if (!paused_) {
         if (auto ok = tools_.xen.unpause(result_.domid); !ok) {
             return ok;
@@ -227,7 +225,40 @@ Expected<void> Forking::complete() {
     const auto whole =
         std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - asked_at_);
     result_.whole_us = static_cast<std::uint32_t>(whole.count());
+    lap_us();
     fault_point("fork.unpaused");
+    return {};
+}
+
+void Forking::devices_ended(const Expected<void>& result) {
+    Expected<void> ended = result;
+    if (cancelled_) {
+        ended = fail_with(ECANCELED, "{}", kCancelled);
+    }
+    if (ended) {
+        fault_point("fork.devices");
+        ended = complete();
+    }
+    if (!ended) {
+        undo(ended.error());
+        return;
+    }
+    result_.device_us = lap_us();
+    answer(0, "");
+}
+
+// Only of one that is there: others may have destroyed it meanwhile, and what was written since
+// must go.
+Expected<void> Forking::complete() {
+    if (const auto there = tools_.xen.domain(result_.domid, uuid_.data()); !there) {
+        return fail_with(there.error().code, "it was destroyed while it was being made");
+    }
+    const std::string path = domain_node(result_.domid, kForkStateNode);
+    const xenpack_store_node node{path.c_str(), "complete", XENPACK_STORE_AS_PARENT, 0};
+    if (const int r = tools_.watcher.store_ops->make(tools_.watcher.store, &node, 1); r < 0) {
+        return fail_with(-r, "cannot write {}: {}", path, std::strerror(-r));
+    }
+    fault_point("fork.complete");
     return {};
 }
 
@@ -237,18 +268,36 @@ void Forking::undo(const Error& error) {
         return;
     }
     destruction_.begin(result_.domid, uuid_, [this, error](const Expected<void>& result) {
-        if (result || result.error().code == ESRCH) {
+        if (!result && result.error().code == ESRCH) {
+            sweep(error);
+        } else if (result) {
             answer(code_of(error), error.what);
-            return;
+        } else {
+            answer(code_of(error),
+                   fmt::format("{}; and what was made of it cannot be taken away: {}", error.what,
+                               result.error().what));
         }
-        answer(code_of(error), fmt::format("{}; and what was made of it cannot be taken away: {}",
-                                           error.what, result.error().what));
     });
+}
+
+// Somebody else has destroyed it: what was made after that belongs to nobody.
+void Forking::sweep(const Error& error) {
+    if (const auto removed = remove_nodes(tools_, result_.domid, uuid_); !removed) {
+        answer(code_of(error), fmt::format("{}; and {}", error.what, removed.error().what));
+        return;
+    }
+    std::vector<std::string> backends = devices_.backends(result_.domid);
+    if (backends.empty()) {
+        answer(code_of(error), error.what);
+        return;
+    }
+    tools_.devices.discard(
+        uuid_text(uuid_.data()), std::move(backends),
+        [this, error](const Expected<void>&) { answer(code_of(error), error.what); });
 }
 
 void Forking::cancel() {
     cancelled_ = true;
-    devices_.abort();
 }
 
 void Forking::abandon() noexcept {

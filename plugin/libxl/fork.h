@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "plugin/libxl/destroy.h"
 #include "plugin/libxl/fork_devices.h"
@@ -33,11 +34,15 @@ class Forking final : public Job {
     Expected<void> create();
     Expected<void> fork_memory();
     Expected<void> write_store();
-    Expected<void> record();
+    Expected<void> write_nodes(const std::vector<StoreNode>& nodes, const char* point);
     Expected<void> introduce();
+    Expected<void> run();
+    void finish();
+    Expected<void> record();
     void devices_ended(const Expected<void>& result);
     Expected<void> complete();
     void undo(const Error& error);
+    void sweep(const Error& error);
     void answer(int result, const std::string& why);
     // Microseconds since the last lap.
     std::uint32_t lap_us();
@@ -60,6 +65,7 @@ class Forking final : public Job {
     bool is_made_ = false;  // there is a domain to undo
     std::shared_ptr<Template> of_;
     Ports ports_;
+    TreeParts parts_;
     xenpack_fork_result result_{};
 };
 

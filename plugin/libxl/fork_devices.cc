@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// libxl_device_disk_add and libxl_device_nic_add, one operation each, side by side. Scripts are
-// those of hotplug/, named as libxl finds them among its own.
+// Scripts are those of hotplug/, named as libxl finds them among its own.
 #include "plugin/libxl/fork_devices.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string>
+
+#include "hotplug/request.h"
+#include "plugin/libxl/device_nodes.h"
+#include "plugin/libxl/hypervisor.h"
+#include "plugin/libxl/vbd_number.h"
 
 namespace xenpack {
 namespace {
@@ -37,9 +40,12 @@ void set_fork_mac(libxl_mac& mac, const std::uint8_t fork_uuid[16], int devid) {
 }
 
 // What may be written gets an overlay; what is only read is given to all as it is.
-void make_fork_disk(libxl_device_disk& disk) {
-    const std::string target = disk.pdev_path;
-    replace(disk.pdev_path, disk.readwrite ? target + ";" : target);
+void make_fork_disk(libxl_device_disk& disk, const std::uint8_t fork_uuid[16]) {
+    if (disk.readwrite != 0) {
+        const std::uint32_t devid = vbd_number(disk.vdev).value_or(0);
+        replace(disk.pdev_path, fmt::format("{};{}", disk.pdev_path,
+                                            hotplug::snapshot_name(uuid_text(fork_uuid), devid)));
+    }
     replace(disk.script, "block-xenpack");
     disk.backend = LIBXL_DISK_BACKEND_PHY;
     disk.format = LIBXL_DISK_FORMAT_RAW;
@@ -56,6 +62,24 @@ void make_fork_network(libxl_device_nic& nic, const std::uint8_t fork_uuid[16]) 
     nic.ip = nullptr;
 }
 
+ForkDevices::ForkDevices(XlContext& xl, const libxl_domain_config& of_template,
+                         const std::uint8_t fork_uuid[16]) {
+    disks_.reserve(static_cast<std::size_t>(of_template.num_disks));
+    for (int i = 0; i < of_template.num_disks; ++i) {
+        libxl_device_disk& disk = disks_.emplace_back();
+        libxl_device_disk_init(&disk);
+        libxl_device_disk_copy(xl.get(), &disk, &of_template.disks[i]);
+        make_fork_disk(disk, fork_uuid);
+    }
+    nics_.reserve(static_cast<std::size_t>(of_template.num_nics));
+    for (int i = 0; i < of_template.num_nics; ++i) {
+        libxl_device_nic& nic = nics_.emplace_back();
+        libxl_device_nic_init(&nic);
+        libxl_device_nic_copy(xl.get(), &nic, &of_template.nics[i]);
+        make_fork_network(nic, fork_uuid);
+    }
+}
+
 ForkDevices::~ForkDevices() {
     for (libxl_device_disk& disk : disks_) {
         libxl_device_disk_dispose(&disk);
@@ -65,66 +89,32 @@ ForkDevices::~ForkDevices() {
     }
 }
 
-void ForkDevices::add(std::uint32_t domid, const std::uint8_t fork_uuid[16],
-                      const libxl_domain_config& of_template,
-                      std::function<void(Expected<void>)> ended) {
-    domid_ = domid;
-    ended_ = std::move(ended);
-    ++under_way_;  // until all have begun
-    try {
-        begin_all(fork_uuid, of_template);
-    } catch (const std::bad_alloc&) {
-        result_ = fail_with(ENOMEM, "no memory for the devices of domain {}", domid);
-    }
-    later_.add([this] { one_ended("", 0); });
+void ForkDevices::put_into(libxl_domain_config& config) {
+    config.disks = disks_.data();
+    config.num_disks = static_cast<int>(disks_.size());
+    config.nics = nics_.data();
+    config.num_nics = static_cast<int>(nics_.size());
 }
 
-void ForkDevices::begin_all(const std::uint8_t fork_uuid[16],
-                            const libxl_domain_config& of_template) {
-    const std::uint32_t domid = domid_;
-    for (int i = 0; i < of_template.num_disks; ++i) {
-        libxl_device_disk& disk = disks_.emplace_back();
-        libxl_device_disk_init(&disk);
-        libxl_device_disk_copy(xl_.get(), &disk, &of_template.disks[i]);
-        make_fork_disk(disk);
-        begin(fmt::format("disk {}", disk.vdev), [&disk, domid](auto* ctx, auto* how) {
-            return libxl_device_disk_add(ctx, domid, &disk, how);
-        });
+void ForkDevices::add_nodes(TreeParts& parts, std::uint32_t domid,
+                            const std::string& scripts) const {
+    for (const libxl_device_disk& disk : disks_) {
+        add_disk(parts, domid, disk, scripts);
     }
-    for (int i = 0; i < of_template.num_nics; ++i) {
-        libxl_device_nic& nic = nics_.emplace_back();
-        libxl_device_nic_init(&nic);
-        libxl_device_nic_copy(xl_.get(), &nic, &of_template.nics[i]);
-        make_fork_network(nic, fork_uuid);
-        begin(fmt::format("network {}", nic.devid), [&nic, domid](auto* ctx, auto* how) {
-            return libxl_device_nic_add(ctx, domid, &nic, how);
-        });
+    for (const libxl_device_nic& nic : nics_) {
+        add_network(parts, domid, nic, scripts);
     }
 }
 
-void ForkDevices::begin(const std::string& what, const Operation::Start& start) {
-    operations_.push_back(std::make_unique<Operation>(xl_, later_));
-    ++under_way_;
-    operations_.back()->begin(start, [this, what](int rc) { one_ended(what, rc); });
-}
-
-void ForkDevices::one_ended(const std::string& what, int rc) {
-    if (rc != 0 && result_) {
-        result_ = fail_with(rc == ERROR_NOMEM ? ENOMEM : EIO,
-                            "libxl cannot give domain {} its {} (its code is {}; the line before "
-                            "says why)",
-                            domid_, what, rc);
+std::vector<std::string> ForkDevices::backends(std::uint32_t domid) const {
+    std::vector<std::string> paths;
+    for (const libxl_device_disk& disk : disks_) {
+        paths.push_back(backend_node("vbd", domid, vbd_number(disk.vdev).value_or(0)));
     }
-    if (--under_way_ == 0) {
-        auto call = std::move(ended_);
-        call(std::move(result_));  // may destroy this
+    for (const libxl_device_nic& nic : nics_) {
+        paths.push_back(backend_node("vif", domid, static_cast<std::uint32_t>(nic.devid)));
     }
-}
-
-void ForkDevices::abort() noexcept {
-    for (const auto& operation : operations_) {
-        operation->abort();
-    }
+    return paths;
 }
 
 }  // namespace xenpack

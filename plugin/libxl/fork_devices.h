@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // A fork's disks and networks: its template's, by the same numbers, each with an overlay and an
-// address of its own. Given to it by libxl, all at once; what they are is computed here. Called by
-// Forking. What it has begun and what fails is taken away with the domain.
+// address of its own: what libxl is to know of them, and their nodes in the store. Called by
+// Forking. It computes, and touches nothing; what is made of it is taken away with the domain.
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <functional>
-#include <memory>
+#include <string>
 #include <vector>
 
-#include "plugin/libxl/later.h"
-#include "plugin/libxl/operation.h"
+#include "plugin/libxl/fork_nodes.h"
 #include "plugin/libxl/xl_context.h"
-#include "watcher/error.h"
 
 namespace xenpack {
 
@@ -21,37 +17,37 @@ namespace xenpack {
 // fork and every network of it.
 void set_fork_mac(libxl_mac& mac, const std::uint8_t fork_uuid[16], int devid);
 // A template's disk and network made a fork's.
-void make_fork_disk(libxl_device_disk& disk);
+void make_fork_disk(libxl_device_disk& disk, const std::uint8_t fork_uuid[16]);
 void make_fork_network(libxl_device_nic& nic, const std::uint8_t fork_uuid[16]);
 
 class ForkDevices {
   public:
-    // All must outlive this.
-    ForkDevices(XlContext& xl, Later& later) : xl_{xl}, later_{later} {}
+    ForkDevices() = default;
+    // Throws std::bad_alloc.
+    ForkDevices(XlContext& xl, const libxl_domain_config& of_template,
+                const std::uint8_t fork_uuid[16]);
     ~ForkDevices();
-    ForkDevices(const ForkDevices&) = delete;
-    ForkDevices& operator=(const ForkDevices&) = delete;
+    ForkDevices(ForkDevices&& other) noexcept { swap(other); }
+    ForkDevices& operator=(ForkDevices&& other) noexcept {
+        swap(other);
+        return *this;
+    }
 
-    // `ended` with the first failure, when none is under way any more: later, once.
-    void add(std::uint32_t domid, const std::uint8_t fork_uuid[16],
-             const libxl_domain_config& of_template, std::function<void(Expected<void>)> ended);
-    void abort() noexcept;
+    // What they are to libxl. It shares what they point to: not to be disposed of.
+    void put_into(libxl_domain_config& config);
+    // `scripts`: the directory of hotplug scripts.
+    void add_nodes(TreeParts& parts, std::uint32_t domid, const std::string& scripts) const;
+    // The backends, by their paths in the store, disks first: they wait for nothing.
+    [[nodiscard]] std::vector<std::string> backends(std::uint32_t domid) const;
 
   private:
-    void begin_all(const std::uint8_t fork_uuid[16], const libxl_domain_config& of_template);
-    void begin(const std::string& what, const Operation::Start& start);
-    void one_ended(const std::string& what, int rc);
+    void swap(ForkDevices& other) noexcept {
+        disks_.swap(other.disks_);
+        nics_.swap(other.nics_);
+    }
 
-    XlContext& xl_;
-    Later& later_;
-    std::uint32_t domid_ = 0;
-    // libxl reads them until each has ended: they must stay where they are.
-    std::deque<libxl_device_disk> disks_;
-    std::deque<libxl_device_nic> nics_;
-    std::vector<std::unique_ptr<Operation>> operations_;
-    std::size_t under_way_ = 0;
-    Expected<void> result_;
-    std::function<void(Expected<void>)> ended_;
+    std::vector<libxl_device_disk> disks_;
+    std::vector<libxl_device_nic> nics_;
 };
 
 }  // namespace xenpack

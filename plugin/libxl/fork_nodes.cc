@@ -20,56 +20,59 @@ class Nodes {
   public:
     explicit Nodes(const ForkTree& tree) : tree_{tree}, home_{domain_node(tree.domid, "")} {}
 
-    std::vector<StoreNode> all() {
+    TreeParts all() {
         home();
-        for_the_guest_to_write();
+        for_the_guest();
         memory_and_processors();
         console();
+        xenpack();
         vm();
         libxl();
-        xenpack();
-        return std::move(nodes_);
+        console_device();
+        return std::move(parts_);
     }
 
   private:
     void add(std::string path, std::string value,
              xenpack_store_access access = XENPACK_STORE_AS_PARENT) {
-        nodes_.push_back({std::move(path), std::move(value), access});
+        parts_.rest.push_back({std::move(path), std::move(value), access});
     }
-    void own(const char* path, std::string value,
+    void own(const std::string& path, std::string value,
              xenpack_store_access access = XENPACK_STORE_AS_PARENT) {
-        add(home_ + "/" + path, std::move(value), access);
+        parts_.first.push_back({home_ + path, std::move(value), access});
     }
 
     void home() {
-        add(home_, "", XENPACK_STORE_GUEST_READS);
-        own("vm", vm_node(tree_.uuid));
-        own("name", tree_.name);
-        own("domid", fmt::format("{}", tree_.domid));
-        own("control/platform-feature-multiprocessor-suspend", "1");
-        own("control/platform-feature-xs_reset_watches", "1");
-        own("store/port", fmt::format("{}", tree_.store_port));
-        own("store/ring-ref", fmt::format("{}", tree_.store_gfn));
+        own("", "", XENPACK_STORE_GUEST_READS);
+        own("/vm", vm_node(tree_.uuid));
+        own("/name", tree_.name);
+        own("/domid", fmt::format("{}", tree_.domid));
+        own("/store/port", fmt::format("{}", tree_.store_port));
+        own("/store/ring-ref", fmt::format("{}", tree_.store_gfn));
         for (const auto& [path, value] : tree_.xsdata) {
-            own(path.c_str(), value);
+            own("/" + path, value);
         }
     }
 
-    void for_the_guest_to_write() {
+    // What it writes from time to time, or has at its start.
+    void for_the_guest() {
+        own("/control/shutdown", "", XENPACK_STORE_GUEST_OWNS);
+        own("/data", "", XENPACK_STORE_GUEST_OWNS);
         for (const char* path :
-             {"device/suspend/event-channel", "control/shutdown", "control/feature-poweroff",
-              "control/feature-reboot", "control/feature-suspend", "control/sysrq", "data",
-              "drivers", "feature", "attr", "error"}) {
-            own(path, "", XENPACK_STORE_GUEST_OWNS);
+             {"device/suspend/event-channel", "control/feature-poweroff", "control/feature-reboot",
+              "control/feature-suspend", "control/sysrq", "drivers", "feature", "attr", "error"}) {
+            add(fmt::format("{}/{}", home_, path), "", XENPACK_STORE_GUEST_OWNS);
         }
+        add(home_ + "/control/platform-feature-multiprocessor-suspend", "1");
+        add(home_ + "/control/platform-feature-xs_reset_watches", "1");
     }
 
     void memory_and_processors() {
-        own("memory/static-max", fmt::format("{}", tree_.static_max_kib));
-        own("memory/target", fmt::format("{}", tree_.target_kib));
-        own("memory/videoram", fmt::format("{}", tree_.videoram_kib));
+        own("/memory/static-max", fmt::format("{}", tree_.static_max_kib));
+        own("/memory/target", fmt::format("{}", tree_.target_kib));
+        add(home_ + "/memory/videoram", fmt::format("{}", tree_.videoram_kib));
         for (std::size_t i = 0; i < tree_.vcpus_online.size(); ++i) {
-            own(fmt::format("cpu/{}/availability", i).c_str(),
+            own(fmt::format("/cpu/{}/availability", i),
                 tree_.vcpus_online[i] ? "online" : "offline");
         }
     }
@@ -77,19 +80,22 @@ class Nodes {
     void console() {
         const std::string backend = console_backend_node(tree_.console_domid, tree_.domid);
         const std::string backend_id = fmt::format("{}", tree_.console_domid);
-        own("console/backend", backend);
-        own("console/backend-id", backend_id, XENPACK_STORE_GUEST_OWNS);
-        own("console/limit", kConsoleLimit);
-        own("console/type", "xenconsoled");
-        own("console/output", "pty");
-        own("console/tty", "");
-        own("console/port", fmt::format("{}", tree_.console_port));
-        own("console/ring-ref", fmt::format("{}", tree_.console_gfn));
+        own("/console/backend", backend);
+        own("/console/backend-id", backend_id, XENPACK_STORE_GUEST_OWNS);
+        own("/console/limit", kConsoleLimit);
+        own("/console/type", "xenconsoled");
+        own("/console/output", "pty");
+        own("/console/tty", "");
+        own("/console/port", fmt::format("{}", tree_.console_port));
+        own("/console/ring-ref", fmt::format("{}", tree_.console_gfn));
+    }
+
+    void console_device() {
+        const std::string backend = console_backend_node(tree_.console_domid, tree_.domid);
         add(backend, "", XENPACK_STORE_GUEST_READS);
         add(backend + "/frontend", home_ + "/console");
         console_backend(backend);
         const std::string record = libxl_node(tree_.domid) + "/device/console/0";
-        add(libxl_node(tree_.domid), "", XENPACK_STORE_HOST_ONLY);
         add(record + "/frontend", home_ + "/console");
         add(record + "/backend", backend);
         console_backend(record);
@@ -114,26 +120,27 @@ class Nodes {
     }
 
     void libxl() {
+        add(libxl_node(tree_.domid), "", XENPACK_STORE_HOST_ONLY);
         add(libxl_node(tree_.domid) + "/type", "pvh");
         add(libxl_node(tree_.domid) + "/dm-version", "qemu_xen");
     }
 
     void xenpack() {
-        own("xenpack/fork/template", tree_.template_uuid);
-        own(kForkStateNode, "building");
+        own("/xenpack/fork/template", tree_.template_uuid);
+        own(std::string("/") + kForkStateNode, "building");
         for (const auto& [path, value] : tree_.identity) {
-            own(("xenpack/fork/" + path).c_str(), value);
+            own("/xenpack/fork/" + path, value);
         }
     }
 
     const ForkTree& tree_;
     std::string home_;
-    std::vector<StoreNode> nodes_;
+    TreeParts parts_;
 };
 
 }  // namespace
 
-std::vector<StoreNode> fork_nodes(const ForkTree& tree) {
+TreeParts fork_nodes(const ForkTree& tree) {
     return Nodes(tree).all();
 }
 

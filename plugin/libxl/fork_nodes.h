@@ -42,8 +42,15 @@ struct StoreNode {
     xenpack_store_access access = XENPACK_STORE_AS_PARENT;
 };
 
-// The domain of every access is the fork.
-std::vector<StoreNode> fork_nodes(const ForkTree& tree);
+// In two parts, so that it need not wait for the second to run: xenstored takes each node by
+// itself. The domain of every access is the fork.
+struct TreeParts {
+    // What the guest uses when it goes on after a suspend, and its console.
+    std::vector<StoreNode> first;
+    // What its backends and toolstacks want, and what a guest may write some time.
+    std::vector<StoreNode> rest;
+};
+TreeParts fork_nodes(const ForkTree& tree);
 
 // Paths that more than one subject needs.
 std::string domain_node(std::uint32_t domid, const char* below);  // "" for the domain's own

@@ -177,6 +177,15 @@ Expected<std::uint64_t> Hypervisor::pod_pages(std::uint32_t domid) {
     return open;
 }
 
+Expected<bool> Hypervisor::has_drivers(std::uint32_t domid) {
+    std::uint64_t interrupt = 0;
+    if (xc_hvm_param_get(xc_.get(), domid, HVM_PARAM_CALLBACK_IRQ, &interrupt) != 0) {
+        return hypercall_failure(
+            fmt::format("cannot ask Xen whether domain {} has Xen's drivers", domid), errno);
+    }
+    return interrupt != 0;
+}
+
 Expected<void> Hypervisor::pause(std::uint32_t domid) {
     if (xc_domain_pause(xc_.get(), domid) != 0) {
         return hypercall_failure(fmt::format("cannot pause domain {}", domid), errno);

@@ -49,6 +49,9 @@ class Hypervisor {
     Expected<void> set_pod_target(std::uint32_t domid, std::uint64_t pages);
     // How many of its pages are still to be made when they are first touched.
     Expected<std::uint64_t> pod_pages(std::uint32_t domid);
+    // Whether its kernel has set up its interrupt from Xen, so that it hears what it is asked:
+    // libxl asks for a suspend where it has (libxl__domain_pvcontrol_available of libxl_domain.c).
+    Expected<bool> has_drivers(std::uint32_t domid);
 
     // Pauses are counted in Xen: each pause needs an unpause of its own.
     Expected<void> pause(std::uint32_t domid);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "plugin/libxl/device_worker.h"
 #include "plugin/libxl/hypervisor.h"
 #include "plugin/libxl/later.h"
 #include "plugin/libxl/saving.h"
@@ -80,6 +81,7 @@ struct Tools {
     TakenNames& names;
     Templates& templates;
     Jobs& jobs;
+    DeviceWorker& devices;
     const std::string& scripts;  // the directory of libxl's hotplug scripts
 };
 

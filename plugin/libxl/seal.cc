@@ -191,14 +191,14 @@ Expected<void> Sealing::check(const DomainFacts& facts) {
                          "Create it with memory= equal to maxmem=",
                          domid_, *open);
     }
-    const auto can = read_node(tools_.watcher, node("control/feature-suspend"));
+    const auto can = tools_.xen.has_drivers(domid_);
     if (!can) {
         return tl::unexpected(can.error());
     }
-    if (*can != "1") {
+    if (!*can) {
         return fail_with(ENOTSUP,
-                         "domain {} cannot be a template: its kernel does not say that it can "
-                         "suspend (control/feature-suspend), or has not started yet",
+                         "domain {} cannot be a template: its kernel has no drivers for Xen, or "
+                         "has not started yet",
                          domid_);
     }
     return check_name(tools_, *this, domid_);

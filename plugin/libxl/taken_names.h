@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // TakenNames: whether a domain has a name. libxl asks the store for every domain's; so many forks
-// would mean so many times so many round trips, so what was read is remembered for a second. Called
-// by Sealing and Forking. It must not decide what to do about it.
+// would mean so many times so many round trips, so what was read is remembered for ten seconds.
+// Called by Sealing and Forking. It must not decide what to do about it.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ class TakenNames {
   private:
     using Clock = std::chrono::steady_clock;
     // A domain that is created is seen at once, one that is renamed after this.
-    static constexpr std::chrono::milliseconds kFresh{1000};
+    static constexpr std::chrono::milliseconds kFresh{10000};
     struct Name {
         std::array<std::uint8_t, 16> uuid;
         std::string name;

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "plugin/libxl/vbd_number.h"
+
 namespace xenpack {
 namespace {
 
@@ -53,6 +55,10 @@ Expected<void> check_disk(const libxl_device_disk& disk) {
     const std::string_view target = disk.pdev_path != nullptr ? disk.pdev_path : "";
     if (disk.backend_domid != 0 || disk.backend_domname != nullptr) {
         return fail_with(ENOTSUP, "its disk {} is served by another domain than dom0", disk.vdev);
+    }
+    if (disk.specification == LIBXL_DISK_SPECIFICATION_VIRTIO || !vbd_number(disk.vdev)) {
+        return fail_with(ENOTSUP, "its disk {} is not one of Xen's own kind, as xvda is",
+                         disk.vdev);
     }
     if (disk.format != LIBXL_DISK_FORMAT_RAW) {
         return fail_with(ENOTSUP, "its disk {} is not raw: a fork's disk is laid over a raw one",

@@ -71,6 +71,7 @@ struct Toolstack {
     std::unique_ptr<Targets> targets;
     std::unique_ptr<TakenNames> names;
     std::unique_ptr<Templates> templates;
+    std::unique_ptr<DeviceWorker> devices;
     std::unique_ptr<Tools> tools;
     Jobs jobs;
     bool has_all_for_forks = false;
@@ -93,8 +94,9 @@ Expected<void> Toolstack::attach() {
     targets = std::make_unique<Targets>(watcher, *xen, *xl, helpers);
     names = std::make_unique<TakenNames>(watcher, *xen);
     templates = std::make_unique<Templates>(watcher, *xen, *xl);
+    devices = make_device_worker(watcher);
     tools = std::make_unique<Tools>(
-        Tools{watcher, *xen, *xl, helpers, later, *names, *templates, jobs, scripts});
+        Tools{watcher, *xen, *xl, helpers, later, *names, *templates, jobs, *devices, scripts});
     return {};
 }
 
@@ -113,6 +115,9 @@ void Toolstack::look_again() {
 // There is no loop any more for libxl: it is served here, until all is undone.
 void Toolstack::end_jobs() {
     jobs.cancel_all();
+    if (devices) {
+        devices->finish();
+    }
     if (xl) {
         xl->serve(kCloseLongest, [this] {
             later.run_all();

@@ -11,6 +11,8 @@
 #include <xenctrl.h>
 #include <xenguest.h>
 
+#include <xen/hvm/params.h>
+
 #include "tests/plugin/calls.h"
 #include "tests/plugin/fake_watcher.h"
 #include "tests/plugin/fake_xen.h"
@@ -101,7 +103,7 @@ int xc_hvm_param_set(xc_interface* handle, uint32_t dom, uint32_t param, uint64_
 int xc_hvm_param_get(xc_interface* handle, uint32_t dom, uint32_t param, uint64_t* value) {
     (void)handle;
     (void)dom;
-    *value = 0xfe000 + param;
+    *value = param == HVM_PARAM_CALLBACK_IRQ && forking.no_drivers ? 0 : 0xfe000 + param;
     return hypercall("xc_hvm_param_get");
 }
 
@@ -300,22 +302,6 @@ int libxl_retrieve_domain_configuration(libxl_ctx* ctx, uint32_t domid,
     if (!library("libxl_retrieve_domain_configuration"))
         libxl_domain_config_from_json(ctx, d_config, xen.record);
     return asynchronous("libxl_retrieve_domain_configuration", how);
-}
-
-int libxl_device_disk_add(libxl_ctx* ctx, uint32_t domid, libxl_device_disk* disk,
-                          const libxl_asyncop_how* how) {
-    (void)ctx;
-    calls_add("libxl disk %u %s %s script %s", domid, disk->vdev, disk->pdev_path, disk->script);
-    return asynchronous("libxl_device_disk_add", how);
-}
-
-int libxl_device_nic_add(libxl_ctx* ctx, uint32_t domid, libxl_device_nic* nic,
-                         const libxl_asyncop_how* how) {
-    (void)ctx;
-    calls_add("libxl nic %u %d %02x:%02x:%02x:%02x:%02x:%02x script %s", domid, nic->devid,
-              nic->mac[0], nic->mac[1], nic->mac[2], nic->mac[3], nic->mac[4], nic->mac[5],
-              nic->script);
-    return asynchronous("libxl_device_nic_add", how);
 }
 
 int libxl_device_disk_destroy(libxl_ctx* ctx, uint32_t domid, libxl_device_disk* disk,

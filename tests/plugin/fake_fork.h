@@ -9,6 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { FAKE_USERDATA = 16, FAKE_OPERATIONS = 8, FAKE_NEW_DOMID = 9 };
 
 struct fake_fork {
@@ -20,8 +24,9 @@ struct fake_fork {
     const char* disk_target; /* of the first disk, where it is not /srv/root.img */
     int disks, nics; /* of every configuration, and of every domain until they are destroyed */
     uint64_t pod_pages;
-    bool suspends; /* a domain that is asked to */
-    int weight;    /* of every domain */
+    bool suspends;   /* a domain that is asked to */
+    bool no_drivers; /* in any kernel, for Xen */
+    int weight;      /* of every domain */
 
     struct {
         uint32_t domid;
@@ -41,8 +46,15 @@ extern struct fake_fork forking;
 void fake_fork_reset(void);
 /* The first operation of that name that is held ends with that code. False: there is none. */
 bool fake_fork_end(const char* what, int rc);
+/* What the worker for devices was given, and what holds it ("attach" in `hold`) or makes it fail
+ * (`fail`, with an errno): see fake_devices.cc. This ends what it holds. False: nothing. */
+bool fake_devices_end(void);
 /* NULL where there is none. */
 const char* fake_userdata(uint32_t domid, const char* name);
 void fake_userdata_set(uint32_t domid, const char* name, const char* text);
 /* What a configuration and a domain have: for fake_xen.c. */
 void fake_fork_fill(void* config);
+
+#ifdef __cplusplus
+}
+#endif

@@ -111,9 +111,11 @@ static const char bare_fork[] =
     "grants 9 console fe011 0 store fe001 0\n"
     "place 9 vcpu 0 hard f soft 3\n"
     "make /local/domain/9\n"
+    "introduce 9 gfn fe001 port 1\n"
+    "%s" /* it runs */
+    "make /local/domain/9/device/suspend/event-channel\n"
     "json job 99 disks 0 nics 0\n"
     "userdata 9 libxl-json\n"
-    "introduce 9 gfn fe001 port 1\n"
     "make /local/domain/9/xenpack/fork/state\n";
 
 static void a_fork_is_made_in_this_order(void** state) {
@@ -127,16 +129,19 @@ static void a_fork_is_made_in_this_order(void** state) {
     assert_int_equal(told.result, 0);
     assert_string_equal(told.why, "");
     assert_int_equal(told.fork.domid, FORK);
-    snprintf(expected, sizeof expected, "%sunpause 9\n", bare_fork);
+    snprintf(expected, sizeof expected, bare_fork, "unpause 9\n");
     assert_string_equal(calls_from("create"), expected);
     assert_string_equal(fake_store_get("/local/domain/9/xenpack/fork/state"), "complete");
 }
 
 static void paused_it_stays(void** state) {
+    char expected[1024];
+
+    snprintf(expected, sizeof expected, bare_fork, "");
     assert_int_equal(ask(*state, "job", 1), 0);
     turn();
     assert_int_equal(told.result, 0);
-    assert_string_equal(calls_from("create"), bare_fork);
+    assert_string_equal(calls_from("create"), expected);
 }
 
 static void its_nodes_are_those_of_a_restored_domain_and_its_own(void** state) {
@@ -177,27 +182,37 @@ static void a_templates_weight_is_its_forks(void** state) {
     assert_non_null(strstr(calls_text(), "weight 9 512\n"));
 }
 
-static void devices_are_given_side_by_side(void** state) {
+static void devices_are_its_own_and_given_by_the_worker(void** state) {
     forking.disks = 2;
     forking.nics = 2;
-    forking.hold = "libxl_device_disk_add";
+    forking.hold = "attach";
+    watcher.list_nodes = true;
     assert_int_equal(ask(*state, "job", 0), 0);
     turn();
-    assert_string_equal(
-        calls_from("libxl disk"),
-        "libxl disk 9 xvda /srv/root.img; script block-xenpack\n"
-        "libxl disk 9 xvdb /srv/data.img script block-xenpack\n" /* read-only: no overlay */
-        "libxl nic 9 0 9a:01:02:03:04:05 script vif-xenpack\n"
-        "libxl nic 9 1 9a:01:02:03:04:04 script vif-xenpack\n");
-    assert_true(fake_fork_end("libxl_device_disk_add", 0));
-    turn();
-    assert_int_equal(told.calls, 0);
-    assert_true(fake_fork_end("libxl_device_disk_add", 0));
-    assert_int_equal(told.calls, 0);
-    turn();
+    assert_non_null(strstr(calls_text(), "json job 99 disks 2 nics 2\n"));
+    assert_string_equal(calls_from("attach"),
+                        "attach /local/domain/0/backend/vbd/9/51712\n"
+                        "attach /local/domain/0/backend/vbd/9/51728\n"
+                        "attach /local/domain/0/backend/vif/9/0\n"
+                        "attach /local/domain/0/backend/vif/9/1\n");
+    assert_string_equal(fake_store_get("/local/domain/0/backend/vbd/9/51712/params"),
+                        "/srv/root.img;xenpack-99010203-0405-0000-0000-000000000000-51712");
+    /* Only read: no overlay. */
+    assert_string_equal(fake_store_get("/local/domain/0/backend/vbd/9/51728/params"),
+                        "/srv/data.img");
+    assert_non_null(
+        strstr(fake_store_get("/libxl/9/device/vbd/51712/script"), "/scripts/block-xenpack"));
+    assert_string_equal(fake_store_get("/local/domain/9/device/vif/0/mac"), "9a:01:02:03:04:05");
+    assert_string_equal(fake_store_get("/local/domain/9/device/vif/1/mac"), "9a:01:02:03:04:04");
+    assert_non_null(strstr(fake_store_get("/libxl/9/device/vif/1/script"), "/scripts/vif-xenpack"));
+    assert_non_null(strstr(calls_text(), "node /local/domain/9/device/vif/0= owns\n"));
+    assert_non_null(strstr(calls_text(), "node /local/domain/0/backend/vif/9/0= reads\n"));
+    assert_int_equal(told.calls, 0); /* though it runs */
+    assert_non_null(strstr(calls_text(), "unpause 9\n"));
+    assert_true(fake_devices_end());
     assert_int_equal(told.calls, 1);
     assert_int_equal(told.result, 0);
-    assert_non_null(strstr(calls_text(), "unpause 9\n"));
+    assert_string_equal(fake_store_get("/local/domain/9/xenpack/fork/state"), "complete");
 }
 
 /* ---- what is refused ---------------------------------------------------------------------------
@@ -222,14 +237,14 @@ static void a_name_that_is_being_given(void** state) {
     memcpy(other.template_uuid, template_uuid, 16);
     other.uuid[0] = 0x98;
     forking.nics = 1;
-    forking.hold = "libxl_device_nic_add";
+    forking.hold = "attach";
     assert_int_equal(ask(*state, "job", 0), 0);
     turn();
     assert_int_equal(fake_host_plugin()->fork(*state, &other, forked, NULL), 0);
     turn();
     assert_int_equal(told.calls, 1);
     assert_int_equal(told.result, -EEXIST);
-    assert_true(fake_fork_end("libxl_device_nic_add", 0));
+    assert_true(fake_devices_end());
     turn();
     assert_int_equal(told.calls, 2);
     assert_int_equal(told.result, 0);
@@ -303,8 +318,7 @@ static void whatever_fails_leaves_nothing(void** state) {
         {"xc_vcpu_setaffinity", EINVAL, -EINVAL, "\ndestroy 9\n"},
         {"libxl_domain_config_to_json", 0, -EIO, "\nlibxl destroy 9\n"},
         {"libxl_userdata_store", ERROR_FAIL, -EIO, "\nlibxl destroy 9\n"},
-        {"libxl_device_disk_add", ERROR_FAIL, -EIO, "\nlibxl destroy 9\n"},
-        {"libxl_device_nic_add", ERROR_NOMEM, -ENOMEM, "\nlibxl destroy 9\n"},
+        {"attach", ENODEV, -ENODEV, "\nlibxl destroy 9\n"},
         {"xc_domain_unpause", EINVAL, -EINVAL, "\nlibxl destroy 9\n"},
     };
     size_t i;
@@ -316,7 +330,7 @@ static void whatever_fails_leaves_nothing(void** state) {
 
 static void a_store_that_fails_leaves_nothing(void** state) {
     const struct failure in_make = {"", 0, -EIO, "\ndestroy 9\n"};
-    const struct failure in_introduce = {"", 0, -EIO, "\nlibxl destroy 9\n"};
+    const struct failure in_introduce = {"", 0, -EIO, "\ndestroy 9\n"};
 
     watcher.fail_make = -EIO;
     fails_at(state, &in_make);
@@ -332,6 +346,27 @@ static void xens_wish_to_be_asked_again_is_heeded(void** state) {
     assert_int_equal(ask(*state, "job", 0), 0);
     turn();
     assert_int_equal(told.result, 0);
+}
+
+/* Its nodes went with it; what has been made since is left to nobody. */
+static void one_that_others_destroy_meanwhile_leaves_nothing(void** state) {
+    forking.disks = 1;
+    forking.hold = "attach";
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    fake_domain_remove(FORK);
+    assert_true(fake_devices_end());
+    turn();
+    assert_int_equal(told.calls, 1);
+    assert_int_equal(told.result, -ESRCH);
+    assert_non_null(strstr(told.why, "destroyed"));
+    assert_null(fake_store_get("/local/domain/9/name"));
+    assert_null(fake_store_get("/libxl/9/type"));
+    assert_null(fake_store_get("/local/domain/0/backend/vbd/9/51712/params"));
+    assert_null(fake_store_get("/vm/99010203-0405-0000-0000-000000000000/name"));
+    assert_non_null(strstr(calls_text(),
+                           "discard 99010203-0405-0000-0000-000000000000 "
+                           "/local/domain/0/backend/vbd/9/51712\n"));
 }
 
 static void what_cannot_be_undone_is_said(void** state) {
@@ -358,7 +393,7 @@ static void a_fork_that_has_not_begun_is_cancelled(void** state) {
 
 static void a_fork_under_way_is_cancelled_and_undone(void** state) {
     forking.nics = 1;
-    forking.hold = "libxl_device_nic_add";
+    forking.hold = "attach";
     assert_int_equal(ask(*state, "job", 0), 0);
     turn();
     assert_int_equal(told.calls, 0);
@@ -366,7 +401,6 @@ static void a_fork_under_way_is_cancelled_and_undone(void** state) {
     *state = NULL;
     assert_int_equal(told.calls, 1);
     assert_int_equal(told.result, -ECANCELED);
-    assert_int_equal(forking.aborts, 1);
     assert_false(is_left(FORK));
 }
 
@@ -468,7 +502,7 @@ int main(void) {
         FORK_TEST(its_nodes_are_those_of_a_restored_domain_and_its_own),
         FORK_TEST(a_template_is_read_once),
         FORK_TEST(a_templates_weight_is_its_forks),
-        FORK_TEST(devices_are_given_side_by_side),
+        FORK_TEST(devices_are_its_own_and_given_by_the_worker),
         FORK_TEST(a_name_that_is_taken),
         FORK_TEST(a_name_that_is_being_given),
         FORK_TEST(a_name_given_up_is_free_at_once),
@@ -479,6 +513,7 @@ int main(void) {
         FORK_TEST(whatever_fails_leaves_nothing),
         FORK_TEST(a_store_that_fails_leaves_nothing),
         FORK_TEST(xens_wish_to_be_asked_again_is_heeded),
+        FORK_TEST(one_that_others_destroy_meanwhile_leaves_nothing),
         FORK_TEST(what_cannot_be_undone_is_said),
         FORK_TEST(a_fork_that_has_not_begun_is_cancelled),
         FORK_TEST(a_fork_under_way_is_cancelled_and_undone),

@@ -45,7 +45,6 @@ static int zone_up(void** state) {
     fake_domain_add(ZONE, 0x55);
     fake_store_set("/local/domain/0/name", "Domain-0");
     fake_store_set("/local/domain/5/name", "web");
-    fake_store_set("/local/domain/5/control/feature-suspend", "1");
     fake_store_set(request_node, "");
     fake_host_write("scripts/block-xenpack", "", 0);
     fake_host_write("scripts/vif-xenpack", "", 0);
@@ -191,8 +190,8 @@ static void one_with_pages_populated_on_demand(void** state) {
 }
 
 static void one_that_cannot_suspend(void** state) {
-    fake_store_set("/local/domain/5/control/feature-suspend", "");
-    refused(*state, -ENOTSUP, "feature-suspend");
+    forking.no_drivers = true;
+    refused(*state, -ENOTSUP, "not started");
 }
 
 static void a_name_that_is_taken(void** state) {

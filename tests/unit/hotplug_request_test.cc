@@ -115,5 +115,17 @@ TEST(HotplugRequest, KnowsTheNamesThatInterfacesMayHave) {
     }
 }
 
+TEST(HotplugSnapshot, ItsNamesAreKnownAgain) {
+    const std::string uuid = "12345678-9abc-def0-1234-56789abcdef0";
+    EXPECT_TRUE(is_snapshot_name(snapshot_name(uuid, 51712)));
+    EXPECT_TRUE(is_snapshot_name("xenpack-" + uuid + "-0"));
+    for (const std::string& name :
+         {std::string(""), std::string("xenpack-"), uuid, "xenpack-" + uuid,
+          "xenpack-" + uuid + "-", "xenpack-" + uuid + "-x", "xenpack-" + uuid + "-51712.old",
+          "other-" + uuid + "-51712", std::string("data"), "xenpack--" + uuid + "-51712"}) {
+        EXPECT_FALSE(is_snapshot_name(name)) << name;
+    }
+}
+
 }  // namespace
 }  // namespace xenpack::hotplug

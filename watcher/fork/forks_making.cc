@@ -29,9 +29,10 @@ std::string owner_of(const std::vector<std::string>& names, const std::string& t
 }
 
 std::string parts_sentence(const xenpack_fork_result& parts) {
-    return fmt::format("{:.1f} ms (domain {:.1f}, memory {:.1f}, store {:.1f}, devices {:.1f})",
-                       parts.whole_us / 1000.0, parts.create_us / 1000.0, parts.memory_us / 1000.0,
-                       parts.store_us / 1000.0, parts.device_us / 1000.0);
+    return fmt::format(
+        "{:.1f} ms (domain {:.1f}, memory {:.1f}, store {:.1f}; devices {:.1f} later)",
+        parts.whole_us / 1000.0, parts.create_us / 1000.0, parts.memory_us / 1000.0,
+        parts.store_us / 1000.0, parts.device_us / 1000.0);
 }
 
 Expected<void> check_request(const ForksRequest& asked) {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The kernel's backend is in the state InitWait once it has made what it makes by itself.
+#include "hotplug/attach.h"
+
+#include <chrono>
+
+#include "hotplug/block.h"
+#include "hotplug/vif.h"
+
+namespace xenpack::hotplug {
+namespace {
+
+constexpr std::chrono::seconds kKernelLongest{10};
+// XenbusStateInitWait of xen/io/xenbus.h.
+constexpr char kInitWait[] = "2";
+
+Expected<void> attach_network(Store& store, const Backend& backend, const std::string& path) {
+    const auto is_made = [](const std::optional<std::string>& state) { return state == kInitWait; };
+    if (const auto made = store.wait_until(path + "/state", is_made, kKernelLongest); !made) {
+        return tl::unexpected(made.error().during(
+            "the kernel has made no interface of it: is the module xen-netback loaded?"));
+    }
+    return vif_online(store, backend, path, fmt::format("vif{}.{}", backend.domid, backend.devid));
+}
+
+}  // namespace
+
+Expected<void> attach(Store& store, const std::string& path) {
+    const auto backend = parse_backend(path);
+    if (!backend) {
+        return tl::unexpected(backend.error());
+    }
+    Expected<void> done = fail("{} is neither a disk nor a network", path);
+    if (backend->type == "vbd") {
+        done = block_add(store, *backend, path, AddedFor::kFork);
+    } else if (backend->type == "vif") {
+        done = attach_network(store, *backend, path);
+    }
+    if (!done) {
+        (void)store.write(path + "/hotplug-error", done.error().what);
+        (void)store.write(path + "/hotplug-status", "error");
+    }
+    return done;
+}
+
+Expected<void> discard(const std::string& uuid, const std::string& path) {
+    const auto backend = parse_backend(path);
+    if (!backend) {
+        return tl::unexpected(backend.error());
+    }
+    return backend->type == "vbd" ? block_discard(snapshot_name(uuid, backend->devid))
+                                  : Expected<void>();
+}
+
+}  // namespace xenpack::hotplug
