@@ -103,7 +103,7 @@ console_reaches() {
     local out=$lab_state/console.out
     zone_skip "$1"
     mkfifo "$lab_state/typed" && { xl console "$1" <"$lab_state/typed" >"$out" 2>&1 & } && exec 9>"$lab_state/typed"
-    printf 'ping\r' >&9
+    printf 'ping\n' >&9
     local status=0
     zone_expect "$1" '^work: pong' 30 || status=1
     eventually 30 grep -q 'pong' "$out" || status=1
