@@ -230,8 +230,8 @@ struct xenpack_fork_result {
     uint32_t create_us; /* the domain */
     uint32_t memory_us; /* its memory and processor state: Xen's fork */
     uint32_t store_us;  /* its nodes and its introduction */
+    uint32_t device_us; /* since it runs: libxl's record of it, its disks and networks */
     uint32_t whole_us;  /* from the call until it was unpaused, or could have been */
-    uint32_t device_us; /* from then on: libxl's record of it, its disks and networks */
 };
 typedef void (*xenpack_fork_done)(void *arg, int result, const char *why,
                                   const struct xenpack_fork_result *fork);
