@@ -96,13 +96,13 @@ settled() {
 }
 
 # picture FILE: domains, store, devices, files and free pages, once Xen has given back what is dying.
-# What changes by itself is left out: dom0's own memory and the daemon's nodes; and the two nodes that
+# What changes by itself is left out: dom0's own memory, the daemon's nodes, guests' reports; and the two that
 # libxl makes with its first domain, and leaves.
 picture() {
     eventually 60 settled || return 1
     {
         xl list | awk 'NR > 1 { print "domain", $1, $2 }' | sort
-        xenstore-ls -f / | sed 's/ = .*//' | grep -vE '^/tool/xenpack|^/(libxl|vm)$' | sort
+        xenstore-ls -f / | sed 's/ = .*//' | grep -vE '^/tool/xenpack|^/(libxl|vm)$|/data/xenpack/report$' | sort
         find /sys/block -maxdepth 1 -name 'dm-*' 2>/dev/null
         losetup -a 2>/dev/null | sed 's/:.*//; s/^/loop /' | sort
         find /sys/class/net -maxdepth 1 -name 'vif*' 2>/dev/null
