@@ -34,7 +34,7 @@ struct Host {
     std::string missing;
     int missing_n = 0;
     int answer = 0;  // to what is asked of it
-    std::vector<std::function<void()>> owed;
+    std::vector<std::function<void(int)>> owed;
 };
 Host host;
 
@@ -45,6 +45,13 @@ std::string name_of(std::uint32_t domid) {
 int table_open(const xenpack_watcher_ops*, xenpack_toolstack** ts_r, char*, std::size_t) {
     *ts_r = reinterpret_cast<xenpack_toolstack*>(&host);
     return 0;
+}
+
+// As the contract has it: what is under way is called off.
+void table_close(xenpack_toolstack*) {
+    for (const auto& answer : std::exchange(host.owed, {})) {
+        answer(-ECANCELED);
+    }
 }
 
 int table_host(xenpack_toolstack*, xenpack_host* host_r) {
@@ -71,7 +78,7 @@ int table_missing(xenpack_toolstack*, char* missing, std::size_t size) {
 
 void owe(const std::string& call, xenpack_done done, void* arg) {
     host.calls.push_back(call);
-    host.owed.emplace_back([done, arg] { done(arg, host.answer, host.answer == 0 ? "" : "no"); });
+    host.owed.emplace_back([done, arg](int answer) { done(arg, answer, answer == 0 ? "" : "no"); });
 }
 
 int table_seal(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t*, const char* name,
@@ -96,7 +103,7 @@ const xenpack_toolstack_ops& table() {
         ops.name = "told";
         ops.built_for = "a test";
         ops.open = table_open;
-        ops.close = [](xenpack_toolstack*) {};
+        ops.close = table_close;
         ops.last_error = [](xenpack_toolstack*) { return "refused"; };
         ops.host = table_host;
         ops.refresh = table_refresh;
@@ -176,7 +183,7 @@ class WatcherForkLeftTest : public ::testing::Test {
     // The host answers what it has been asked.
     void pay() {
         for (const auto& answer : std::exchange(host.owed, {})) {
-            answer();
+            answer(host.answer);
         }
         look();
     }

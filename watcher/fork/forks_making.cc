@@ -441,6 +441,13 @@ void Forks::settle(std::uint64_t id) {
     if (request->reservation) {
         mediator_.memory_done(*request->reservation, !failure);
     }
+    if (failure) {
+        say(ForkNews::Kind::fork, request->asked.template_name, request->template_key,
+            request->names.size() == 1
+                ? fmt::format("the fork that was asked for is not left: {}", failure->what)
+                : fmt::format("of {} forks none is left: {}", request->names.size(),
+                              failure->what));
+    }
     if (!failure) {
         mediator_.forks_answered(request->caller, request->made);
     } else if (request->names.size() == 1) {
