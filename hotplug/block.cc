@@ -116,7 +116,7 @@ Expected<void> add_overlaid(Store& store, const Backend& backend, const std::str
         return tl::unexpected(sectors.error());
     }
     // First, so that `remove` finds the overlay wherever this is broken off.
-    if (const auto noted = store.write(path + "/node", std::string(kMapper) + names->snapshot);
+    if (auto noted = store.write(path + "/node", std::string(kMapper) + names->snapshot);
         !noted) {
         return noted;
     }
@@ -212,7 +212,7 @@ Expected<void> add_plain(Store& store, const Backend& backend, const std::string
 }
 
 Expected<void> discard(const std::string& snapshot, const std::string& overlay) {
-    const auto removed = remove_snapshot(snapshot);
+    auto removed = remove_snapshot(snapshot);
     if (unlink(overlay.c_str()) != 0 && errno != ENOENT && removed) {
         return fail_with(errno, "cannot remove the overlay {}: {}", overlay, std::strerror(errno));
     }

@@ -33,7 +33,7 @@ class TakenNames {
     // A domain that is created is seen at once, one that is renamed after this.
     static constexpr std::chrono::milliseconds kFresh{10000};
     struct Name {
-        std::array<std::uint8_t, 16> uuid;
+        std::array<std::uint8_t, 16> uuid{};
         std::string name;
         Clock::time_point read_at;
     };

@@ -29,8 +29,9 @@ Expected<std::optional<std::string>> read_userdata(XlContext& xl, std::uint32_t 
         return std::nullopt;
     }
     // One that ends without its NUL is still text.
-    std::string text(reinterpret_cast<const char*>(data.get()), static_cast<std::size_t>(length));
-    return std::string(text.c_str());
+    const std::string_view text(reinterpret_cast<const char*>(data.get()),
+                                static_cast<std::size_t>(length));
+    return std::string(text.substr(0, text.find('\0')));
 }
 
 Expected<void> write_userdata(XlContext& xl, std::uint32_t domid, const char* name,

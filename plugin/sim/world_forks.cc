@@ -41,7 +41,7 @@ bool World::name_taken(std::string_view name) const {
 void World::finish(Zone& zone, int result, const std::string& why,
                    const xenpack_fork_result* fork) {
     const auto copy = fork == nullptr ? std::nullopt : std::optional(*fork);
-    finished_.push_back([done = std::exchange(zone.done, nullptr), result, why, copy] {
+    finished_.emplace_back([done = std::exchange(zone.done, nullptr), result, why, copy] {
         done(result, why, copy ? &*copy : nullptr);
     });
 }

@@ -30,7 +30,7 @@ constexpr int kRetryMs = 1000;
 }  // namespace
 
 struct ForkAgent::Shared {
-    explicit Shared(ForkSetup setup) : steps(std::move(setup)) {}
+    explicit Shared(ForkSetup setup) : steps_(std::move(setup)) {}
 
     std::mutex mutex;
     std::condition_variable changed;
@@ -48,7 +48,7 @@ struct ForkAgent::Shared {
     void say_once(const std::string& what);
 
     // The thread's own.
-    ForkSteps steps;
+    ForkSteps steps_;
     std::optional<StoreLink> link_;
     std::string said_;
 };
@@ -58,7 +58,7 @@ void ForkAgent::Shared::run() {
         const auto looked = look();
         if (looked) {
             said_.clear();
-            wait(steps.is_quiesced() ? kLookAgainQuiescedMs : kLookAgainMs);
+            wait(steps_.is_quiesced() ? kLookAgainQuiescedMs : kLookAgainMs);
         } else {
             say_once(looked.error().what);
             link_.reset();
@@ -91,7 +91,7 @@ Expected<void> ForkAgent::Shared::connect() {
 Expected<void> ForkAgent::Shared::look() {
     auto ready = link_ ? link_->take_events() : connect();
     if (ready) {
-        ready = steps.look(*link_);
+        ready = steps_.look(*link_);
     }
     return ready;
 }

@@ -139,7 +139,7 @@ Expected<StoreLink::Answer> StoreLink::receive(std::uint64_t deadline_ms) {
 Expected<void> StoreLink::receive_bytes(void* to, std::size_t size, std::uint64_t deadline_ms) {
     std::size_t have = 0;
     while (have < size) {
-        const auto ready = wait_readable(deadline_ms);
+        auto ready = wait_readable(deadline_ms);
         if (!ready) {
             return ready;
         }
