@@ -357,7 +357,8 @@ void Forks::child_failed(const Uuid& uuid, const Error& why) {
         return;
     }
     say(ForkNews::Kind::fault, at->second->name, at->second->key,
-        fmt::format("it is destroyed: {}", why.what));
+        zone_of(uuid) == nullptr ? "it has gone before it was ready"
+                                 : fmt::format("it is destroyed: {}", why.what));
     Request* const request = request_of(*at->second);
     const std::string name = at->second->name;
     undo_child(uuid);

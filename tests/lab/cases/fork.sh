@@ -98,11 +98,14 @@ check "xl list -l knows a fork" xl_knows job-2
 check "and its devices" is "$(xl list -l job-2 | grep -cE '"(block|vif)-xenpack"')" -eq 2
 check "xl vcpu-list" grep -q '^job-2 ' <(xl vcpu-list job-2)
 check "xl network-list and block-list name one of each" is "$(xl network-list job-2 | wc -l) $(xl block-list job-2 | wc -l)" = "2 2"
-# Typed at xl's console, heard by the zone: with a pipe that stays open, or it would end at once.
+# Typed at xl's console, heard by the zone: on a terminal, as it only listens to one, and with a
+# pipe that stays open, or it would end at once.
 console_reaches() {
     local out=$lab_state/console.out
     zone_skip "$1"
-    mkfifo "$lab_state/typed" && { xl console "$1" <"$lab_state/typed" >"$out" 2>&1 & } && exec 9>"$lab_state/typed"
+    mkfifo "$lab_state/typed" && {
+        script -qc "xl console $1" /dev/null <"$lab_state/typed" >"$out" 2>&1 &
+    } && exec 9>"$lab_state/typed"
     printf 'ping\n' >&9
     local status=0
     zone_expect "$1" '^work: pong' 30 || status=1
