@@ -116,8 +116,7 @@ Expected<void> add_overlaid(Store& store, const Backend& backend, const std::str
         return tl::unexpected(sectors.error());
     }
     // First, so that `remove` finds the overlay wherever this is broken off.
-    if (auto noted = store.write(path + "/node", std::string(kMapper) + names->snapshot);
-        !noted) {
+    if (auto noted = store.write(path + "/node", std::string(kMapper) + names->snapshot); !noted) {
         return noted;
     }
     auto done = make_overlay(names->overlay, overlay_bytes(*sectors));
