@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 
 namespace xenpack {
@@ -29,9 +30,8 @@ Expected<std::optional<std::string>> read_userdata(XlContext& xl, std::uint32_t 
         return std::nullopt;
     }
     // One that ends without its NUL is still text.
-    const std::string_view text(reinterpret_cast<const char*>(data.get()),
-                                static_cast<std::size_t>(length));
-    return std::string(text.substr(0, text.find('\0')));
+    const auto* text = reinterpret_cast<const char*>(data.get());
+    return std::string(text, ::strnlen(text, static_cast<std::size_t>(length)));
 }
 
 Expected<void> write_userdata(XlContext& xl, std::uint32_t domid, const char* name,

@@ -47,11 +47,15 @@ int table_open(const xenpack_watcher_ops*, xenpack_toolstack** ts_r, char*, std:
     return 0;
 }
 
+void answer_owed(int answer) {
+    for (const auto& owed : std::exchange(host.owed, {})) {
+        owed(answer);
+    }
+}
+
 // As the contract has it: what is under way is called off.
 void table_close(xenpack_toolstack*) {
-    for (const auto& answer : std::exchange(host.owed, {})) {
-        answer(-ECANCELED);
-    }
+    answer_owed(-ECANCELED);
 }
 
 int table_host(xenpack_toolstack*, xenpack_host* host_r) {
@@ -182,9 +186,7 @@ class WatcherForkLeftTest : public ::testing::Test {
     }
     // The host answers what it has been asked.
     void pay() {
-        for (const auto& answer : std::exchange(host.owed, {})) {
-            answer(host.answer);
-        }
+        answer_owed(host.answer);
         look();
     }
     void look() { (void)watcher_->status(); }
@@ -264,6 +266,16 @@ TEST_F(WatcherForkLeftTest, OneThatCannotTakeItIsDestroyed) {
     EXPECT_TRUE(soon([] { return !host.calls.empty(); }));
     EXPECT_THAT(host.calls, ElementsAre("destroy domain 5"));
     EXPECT_TRUE(control_.said("fault", "job", "no  entropy"));
+}
+
+TEST_F(WatcherForkLeftTest, OneThatGoesBeforeItHasTakenItIsSaidToHaveGone) {
+    add_fork(5, "complete");
+    write(5, {{"xenpack/fork/seed", "00"}});
+    start();
+    std::erase_if(host.domains, [](const auto& each) { return each.domid == 5; });
+    look();
+    EXPECT_TRUE(control_.said("fault", "job", "it has gone before it was ready"));
+    EXPECT_FALSE(control_.said("fault", "job", "it is destroyed"));
 }
 
 TEST_F(WatcherForkLeftTest, ForksOfATemplateWithoutReportersAreReadyByThemselves) {

@@ -178,6 +178,8 @@ class Forks {
     void network_joined(const Uuid& uuid, const Expected<void>& joined);
     void child_ready(const Uuid& uuid);
     void child_failed(const Uuid& uuid, const Error& why);
+    // Of one whose failure has been said: it goes, and its request with it.
+    void abandon_child(const Uuid& uuid, const Error& why);
     void undo_child(const Uuid& uuid);
     void give_up(Request& request, Error why);
     void settle(std::uint64_t id);

@@ -256,6 +256,9 @@ void Forks::follow_child(const Uuid& uuid, bool fresh) {
     const auto judged = judge_ready(seen, child.patience, Loop::now_ms());
     if (judged && *judged) {
         join_networks(uuid);
+    } else if (judged && !seen.there) {
+        say(ForkNews::Kind::fault, child.name, child.key, "it has gone before it was ready");
+        abandon_child(uuid, judged->error());
     } else if (judged) {
         child_failed(uuid, judged->error());
     }
@@ -357,10 +360,14 @@ void Forks::child_failed(const Uuid& uuid, const Error& why) {
         return;
     }
     say(ForkNews::Kind::fault, at->second->name, at->second->key,
-        zone_of(uuid) == nullptr ? "it has gone before it was ready"
-                                 : fmt::format("it is destroyed: {}", why.what));
-    Request* const request = request_of(*at->second);
-    const std::string name = at->second->name;
+        fmt::format("it is destroyed: {}", why.what));
+    abandon_child(uuid, why);
+}
+
+void Forks::abandon_child(const Uuid& uuid, const Error& why) {
+    const Child& child = *children_.at(uuid);
+    Request* const request = request_of(child);
+    const std::string name = child.name;
     undo_child(uuid);
     if (request != nullptr) {
         give_up(*request, why.during(name));
@@ -442,22 +449,20 @@ void Forks::settle(std::uint64_t id) {
     if (request->reservation) {
         mediator_.memory_done(*request->reservation, !failure);
     }
-    if (failure) {
-        say(ForkNews::Kind::fork, request->asked.template_name, request->template_key,
-            request->names.size() == 1
-                ? fmt::format("the fork that was asked for is not left: {}", failure->what)
-                : fmt::format("of {} forks none is left: {}", request->names.size(),
-                              failure->what));
-    }
     if (!failure) {
         mediator_.forks_answered(request->caller, request->made);
-    } else if (request->names.size() == 1) {
-        mediator_.forks_answered(request->caller, tl::unexpected(*failure));
-    } else {
-        mediator_.forks_answered(request->caller,
-                                 fail_with(failure->code, "{}; of the {} forks none is left",
-                                           failure->what, request->names.size()));
+        return;
     }
+    const std::size_t count = request->names.size();
+    const bool one = count == 1;
+    say(ForkNews::Kind::fork, request->asked.template_name, request->template_key,
+        one ? fmt::format("the fork that was asked for is not left: {}", failure->what)
+            : fmt::format("of {} forks none is left: {}", count, failure->what));
+    Error why = *failure;
+    if (!one) {
+        why.what += fmt::format("; of the {} forks none is left", count);
+    }
+    mediator_.forks_answered(request->caller, tl::unexpected(std::move(why)));
 }
 
 // ---- what was left ------------------------------------------------------------------------------
