@@ -71,7 +71,7 @@ zone_create() {
     extra+=' cryptomgr.notests audit=0 lsm= pci=noearly xen_scrub_pages=0'
     shift
     printf '%s\n' 'type = "pvh"' "name = \"$name\"" 'kernel = "/lab/guest/vmlinux"' \
-        "ramdisk = \"$lab_state/guest.cpio\"" 'tsc_mode = "native"' >"$config"
+        "ramdisk = \"$lab_state/guest.cpio\"" 'tsc_mode = "native"' 'pool = "zones"' >"$config"
     for word in "$@"; do
         case $word in
             memory=* | maxmem=* | vcpus=*) printf '%s = %s\n' "${word%%=*}" "${word#*=}" >>"$config" ;;
