@@ -126,7 +126,7 @@ probe_src := $(wildcard tests/plugin/on_host/*.cc)
 # the lab. What they are made of, but for their mains, is tested too.
 bench_main := $(wildcard tests/bench/*_bench.cc) tests/bench/model_check.cc
 bench_src := $(filter-out $(bench_main),$(wildcard tests/bench/*.cc tests/bench/*/*.cc))
-unit_src += $(bench_src) hotplug/request.cc plugin/libxl/vbd_number.cc
+unit_src += $(bench_src) hotplug/request.cc plugin/libxl/vbd_number.cc plugin/libxl/paging_pool.cc
 fuzz_names := $(patsubst tests/fuzz/%.cc,%,$(wildcard tests/fuzz/*_fuzz.cc))
 
 manuals := $(patsubst etc/man/%.scd,build/man/%,$(wildcard etc/man/*.scd))

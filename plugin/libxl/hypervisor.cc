@@ -144,7 +144,7 @@ Expected<DomainFacts> Hypervisor::domain(std::uint32_t domid, const std::uint8_t
     if (n == 0 || info.domain != domid || std::memcmp(info.handle, uuid, 16) != 0) {
         return gone(domid, uuid);
     }
-    return DomainFacts{to_domain(info), may_have_videoram(info)};
+    return DomainFacts{to_domain(info), may_have_videoram(info), info.max_vcpu_id + 1};
 }
 
 Expected<void> Hypervisor::set_limit(std::uint32_t domid, std::uint64_t limit_kib) {
@@ -203,6 +203,21 @@ Expected<void> Hypervisor::unpause(std::uint32_t domid) {
 Expected<void> Hypervisor::soft_reset(std::uint32_t domid) {
     if (xc_domain_soft_reset(xc_.get(), domid) != 0) {
         return hypercall_failure(fmt::format("cannot reset domain {}", domid), errno);
+    }
+    return {};
+}
+
+Expected<void> Hypervisor::shrink_paging_pool(std::uint32_t domid, std::uint64_t kib) {
+    std::uint64_t now = 0;
+    int r = xc_get_paging_mempool_size(xc_.get(), domid, &now);
+    if (r == 0 && now > kib * 1024) {
+        r = xc_set_paging_mempool_size(xc_.get(), domid, kib * 1024);
+    }
+    if (r != 0) {
+        // Xen says ENOMEM where it cannot take back what is in use (hap_set_allocation).
+        return hypercall_failure(
+            fmt::format("cannot make the paging pool of domain {} smaller", domid),
+            errno == ENOMEM ? EBUSY : errno);
     }
     return {};
 }

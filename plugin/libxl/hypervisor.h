@@ -20,6 +20,7 @@ inline constexpr std::uint64_t kPageKib = 4;
 struct DomainFacts {
     xenpack_domain domain;
     bool may_have_videoram;  // an emulated VGA: its memory/videoram may be other than 0
+    std::uint32_t vcpus;     // its processors have the numbers below this
 };
 
 // The text of a uuid as libxl writes it in the store: 8-4-4-4-12 lower-case hexadecimal digits.
@@ -59,6 +60,9 @@ class Hypervisor {
     // Takes a suspended, paused domain's event channels and its registered pages from it. What
     // fails ends it.
     Expected<void> soft_reset(std::uint32_t domid);
+    // What Xen has set aside for the domain's page tables is made no larger than that. EBUSY where
+    // more is in use.
+    Expected<void> shrink_paging_pool(std::uint32_t domid, std::uint64_t kib);
     // Of a domain that nothing but Xen knows of: libxl destroys the others.
     Expected<void> destroy(std::uint32_t domid);
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "plugin/libxl/fork_nodes.h"
+#include "plugin/libxl/paging_pool.h"
 #include "plugin/libxl/template_check.h"
 #include "plugin/libxl/userdata.h"
 #include "watcher/fault_point.h"
@@ -374,6 +375,18 @@ void Sealing::device_taken(int rc) {
     }
 }
 
+// Where that fails forks cost more than they need to, and that is all.
+void Sealing::shrink() {
+    const auto facts = tools_.xen.domain(domid_, uuid_.data());
+    const auto ok = facts.and_then([&](const DomainFacts& has) {
+        return tools_.xen.shrink_paging_pool(domid_,
+                                             paging_pool_kib(has.domain.limit_kib, has.vcpus));
+    });
+    if (!ok) {
+        warn(ok.error().what);
+    }
+}
+
 Expected<void> Sealing::finish(bool reset) {
     if (reset) {
         if (auto ok = tools_.xen.soft_reset(domid_); !ok) {
@@ -381,6 +394,7 @@ Expected<void> Sealing::finish(bool reset) {
         }
         fault_point("seal.reset");
     }
+    shrink();
     const std::string state = node(kTemplateNode);
     const xenpack_store_node sealed{state.c_str(), "sealed", XENPACK_STORE_HOST_ONLY, domid_};
     const xenpack_watcher_ops& watcher = tools_.watcher;

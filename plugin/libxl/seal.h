@@ -62,6 +62,7 @@ class Sealing final : public Job {
     Expected<void> rename();
     void take_devices();
     void device_taken(int rc);
+    void shrink();
     Expected<void> finish(bool reset);
     // ---- what fails
     void undo(const Error& error);

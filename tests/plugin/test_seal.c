@@ -120,6 +120,7 @@ static void a_zone_is_sealed_in_this_order(void** state) {
                         "libxl take disk 5 xvda\n"
                         "libxl take nic 5 0\n"
                         "reset 5\n"
+                        "pool 5 1048576\n"
                         "make /local/domain/5/xenpack/template\n"
                         "remove /local/domain/5/xenpack/template/name\n");
 }
@@ -284,6 +285,14 @@ static void after_its_devices_there_is_no_way_back(void** state) {
     is_sealed("base");
 }
 
+static void a_pool_that_stays_large_is_only_said(void** state) {
+    forking.fail = "xc_set_paging_mempool_size";
+    forking.fail_with = ENOMEM;
+    assert_int_equal(seal(*state, "base"), 0);
+    is_sealed("base");
+    assert_int_equal(watcher.messages[XENPACK_LOG_WARNING], 1);
+}
+
 /* ---- a guest that is slow ----------------------------------------------------------------------
  */
 
@@ -432,6 +441,7 @@ int main(void) {
         SEAL_TEST(a_store_that_fails_is_no_harm),
         SEAL_TEST(what_was_suspended_is_resumed_as_it_was),
         SEAL_TEST(after_its_devices_there_is_no_way_back),
+        SEAL_TEST(a_pool_that_stays_large_is_only_said),
         SEAL_TEST(a_request_not_taken_up_is_taken_back),
         SEAL_TEST(one_that_suspends_at_the_last_moment_is_resumed),
         SEAL_TEST(one_that_suspends_too_late_is_resumed),
