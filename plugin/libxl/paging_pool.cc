@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The tables of the second level and up are few: one page in 512 of the first.
+// Xen's tables have the processor's form: four levels, of 512 entries each.
 #include "plugin/libxl/paging_pool.h"
 
 namespace xenpack {
 namespace {
 
 constexpr std::uint64_t kPageKib = 4;
-constexpr std::uint64_t kKibPerMib = 1024;
+constexpr int kLevels = 4;
 constexpr std::uint64_t kPagesOfATable = 512;
 // A page of Xen's log of what was written has a bit for each page (paging.c).
 constexpr std::uint64_t kPagesOfALog = 8 * 4096;
@@ -23,11 +23,11 @@ std::uint64_t paging_pool_kib(std::uint64_t limit_kib, std::uint32_t vcpus) {
     const std::uint64_t pages = up(limit_kib, kPageKib);
     std::uint64_t needed = kPagingSparePages + kPagesOfAVcpu * vcpus + up(pages, kPagesOfALog);
     std::uint64_t tables = pages;
-    do {
+    for (int level = 0; level < kLevels; ++level) {
         tables = up(tables, kPagesOfATable);
         needed += tables;
-    } while (tables > 1);
-    return up(needed * kPageKib, kKibPerMib) * kKibPerMib;
+    }
+    return needed * kPageKib;
 }
 
 }  // namespace xenpack

@@ -102,6 +102,7 @@ static bool is_left(uint32_t domid) {
 static const char bare_fork[] =
     "create 99 flags 3 vcpus 1\n"
     "fork 4 9\n"
+    "pool 9 3145728\n"
     "port 9 0\n"
     "port 9 0\n"
     "param 9 2=1\n"

@@ -16,11 +16,11 @@ TEST(PagingPool, HasATableForEachTwoMib) {
     }
 }
 
-TEST(PagingPool, IsWholeMib) {
-    EXPECT_EQ(paging_pool_kib(256 * kMib, 1), kMib);
-    EXPECT_EQ(paging_pool_kib(256 * kMib + 4, 128), 2 * kMib);
-    EXPECT_EQ(paging_pool_kib(kGib, 1), 3 * kMib);
-    EXPECT_EQ(paging_pool_kib(64 * kGib, 4) % kMib, 0);
+TEST(PagingPool, CountsTablesOfAllLevels) {
+    // Tables of each level, the spare ones, 2 for each processor, and of the log.
+    EXPECT_EQ(paging_pool_kib(256 * kMib, 1), 4 * (128 + 3 + 64 + 2 + 2));
+    EXPECT_EQ(paging_pool_kib(256 * kMib, 2), 4 * (128 + 3 + 64 + 4 + 2));
+    EXPECT_EQ(paging_pool_kib(64 * kGib, 1), 4 * (32768 + 64 + 2 + 64 + 2 + 512));
 }
 
 // 256 pages for each processor and one for each MiB of memory.
