@@ -28,7 +28,7 @@ all:
 # What needs neither compiler nor libraries works before ./configure has run.
 bare_goals := clean distclean help deps check-includes check-spdx check-own-words check-whitespace
 # What installs missing packages first. The others only say what is missing. DEPS=no: never.
-installing_goals := demo bench lab check check-%
+installing_goals := demo bench bench-fork lab check check-%
 
 goals := $(or $(MAKECMDGOALS),all)
 ifneq ($(filter-out $(bare_goals),$(goals)),)
@@ -295,7 +295,7 @@ build/stage: all
 
 # ---- the lab ------------------------------------------------------------------------------------
 
-.PHONY: demo bench bench-balance bench-scale lab
+.PHONY: demo bench bench-balance bench-fork bench-scale lab
 # Put into the lab's dom0: what is installed on a host, and what only the lab's cases use.
 lab_payload := --payload build/lab-stage --payload build/lab-tools
 lab_tools := $(basename $(notdir $(wildcard tests/lab/tools/*.cc)))
@@ -320,6 +320,7 @@ $(addprefix build/tests/,$(lab_tools)): build/tests/%: build/obj/tests/lab/tools
 
 demo: $(lab_needs) ; $(Q)tests/lab/demo $(lab_payload)
 bench: $(lab_needs) ; $(Q)tests/lab/bench $(lab_payload)
+bench-fork: $(lab_needs) ; $(Q)tests/lab/bench-fork $(lab_payload)
 lab: $(lab_needs) ; $(Q)tests/lab/shell $(lab_payload)
 
 # On a simulated host, in virtual time: Xenpack's policy beside the published rules of others.
@@ -427,6 +428,7 @@ help:
 	    'make check-NAME   one suite: $(quick_suites) lab' \
 	    'make check-lab CASE=NAME   one case of the lab' \
 	    'make bench        what a decision costs, measured in the lab' \
+	    'make bench-fork   what a fork costs beside xl create and xl restore, measured in the lab' \
 	    'make bench-balance   how many zones fit, beside the rules of others; on a simulated host' \
 	    'make bench-scale  what one decision costs, by how many zones there are' \
 	    "make lab          a shell in the lab's dom0" \

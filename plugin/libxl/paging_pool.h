@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// How much Xen needs for the page tables of a domain that will be forked. A fork gets as much as its
-// template has from its first moment on (fork_hap_allocation in mem_sharing.c), and all of it is
-// taken from the host: of an idle fork of 256 MiB, libxl's choice of 3 MiB would be half. Called by
-// Sealing. Pure.
+// How much Xen needs for the page tables of a domain that will be forked. A fork gets as much as
+// its template has from its first moment on (fork_hap_allocation in mem_sharing.c), and all of it
+// is taken from the host: of an idle fork of 256 MiB, libxl's choice of 3 MiB would be half. Called
+// by Sealing. Pure.
 #pragma once
 
 #include <cstdint>
