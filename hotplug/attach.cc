@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The kernel's backend is in the state InitWait once it has made what it makes by itself.
+// The kernel's network backend says InitWait a moment before it has made its interface
+// (netback_probe of drivers/net/xen-netback/xenbus.c).
 #include "hotplug/attach.h"
 
 #include <chrono>
 
 #include "hotplug/block.h"
+#include "hotplug/link.h"
 #include "hotplug/vif.h"
 
 namespace xenpack::hotplug {
@@ -15,12 +17,17 @@ constexpr std::chrono::seconds kKernelLongest{10};
 constexpr char kInitWait[] = "2";
 
 Expected<void> attach_network(Store& store, const Backend& backend, const std::string& path) {
-    const auto is_made = [](const std::optional<std::string>& state) { return state == kInitWait; };
-    if (const auto made = store.wait_until(path + "/state", is_made, kKernelLongest); !made) {
+    const auto has_it = [](const std::optional<std::string>& state) { return state == kInitWait; };
+    const std::string interface = fmt::format("vif{}.{}", backend.domid, backend.devid);
+    auto made = store.wait_until(path + "/state", has_it, kKernelLongest);
+    if (made) {
+        made = Links::wait_for(interface, kKernelLongest);
+    }
+    if (!made) {
         return tl::unexpected(made.error().during(
             "the kernel has made no interface of it: is the module xen-netback loaded?"));
     }
-    return vif_online(store, backend, path, fmt::format("vif{}.{}", backend.domid, backend.devid));
+    return vif_online(store, backend, path, interface);
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The ioctls of netdevice(7) and of Linux' bridge.
+// The ioctls of netdevice(7) and of Linux' bridge, and rtnetlink(7) for what comes by itself.
 #include "hotplug/link.h"
 
 #include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <net/if_arp.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -54,7 +57,47 @@ void without_ipv6(const std::string& name) {
     }
 }
 
+// Hears of every interface that comes; what is said of it is not read.
+Expected<guest::Fd> listen_to_links() {
+    guest::Fd fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+    sockaddr_nl address{};
+    address.nl_family = AF_NETLINK;
+    address.nl_groups = RTMGRP_LINK;
+    if (!fd || bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+        return fail_with(errno, "cannot listen to the kernel's interfaces: {}",
+                         std::strerror(errno));
+    }
+    return fd;
+}
+
+void forget_what_was_said(int fd) {
+    std::array<char, 8192> text{};
+    // Where more was said than there was room for, recv fails once: it is looked anyway.
+    while (recv(fd, text.data(), text.size(), 0) >= 0 || errno == ENOBUFS) {
+    }
+}
+
 }  // namespace
+
+Expected<void> Links::wait_for(const std::string& name, std::chrono::milliseconds longest) {
+    using Clock = std::chrono::steady_clock;
+    const auto socket = listen_to_links();
+    if (!socket) {
+        return tl::unexpected(socket.error());
+    }
+    const auto due = Clock::now() + longest;
+    while (if_nametoindex(name.c_str()) == 0) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(due - Clock::now());
+        if (left.count() <= 0) {
+            return fail_with(ETIMEDOUT, "no interface {} has come in {} ms", name, longest.count());
+        }
+        pollfd heard{socket->get(), POLLIN, 0};
+        if (poll(&heard, 1, static_cast<int>(left.count())) > 0) {
+            forget_what_was_said(socket->get());
+        }
+    }
+    return {};
+}
 
 Expected<Links> Links::open() {
     guest::Fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));

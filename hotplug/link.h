@@ -3,6 +3,7 @@
 // it must not know which domain an interface belongs to.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -28,6 +29,9 @@ class Links {
     Expected<void> join(const std::string& name, const std::string& bridge);
     // Where it is no port of any, nothing is to be done.
     Expected<void> leave(const std::string& name);
+
+    // Returns when there is an interface of that name. ETIMEDOUT.
+    static Expected<void> wait_for(const std::string& name, std::chrono::milliseconds longest);
 
   private:
     explicit Links(guest::Fd socket) : socket_(std::move(socket)) {}

@@ -126,6 +126,7 @@ class Watcher final : public Zones::Mediator,
     void forks_memory_answered(std::uint64_t caller, const Reservation& reservation,
                                const Expected<void>& granted);
     [[nodiscard]] nlohmann::json templates_json() const;
+    [[nodiscard]] nlohmann::json template_json(const Zone& zone) const;
     void add_fork_json(const Zone& zone, nlohmann::json& members) const;
     void schedule(const Plan& plan, std::int64_t now_ms);
     void publish(const Decision& decision);

@@ -243,6 +243,7 @@ json Watcher::templates_json() const {
                  {"uuid", to_string(zone->key.uuid)},
                  {"state", zone->family.kind == Family::Kind::sealed ? "sealed" : "sealing"},
                  {"identity", zone->family.has_reporter ? "guest" : "none"},
+                 {"template", template_json(*zone)},
                  {"children", forks_->children_of(zone->key.uuid).size()},
                  {"memory_kib", zone->domain.current_kib + zone->domain.shared_kib},
                  {"shared_kib", zone->domain.shared_kib}});
@@ -251,17 +252,25 @@ json Watcher::templates_json() const {
     return list;
 }
 
+// The name of what it was forked of, or the uuid where that has gone; null: of nothing.
+json Watcher::template_json(const Zone& zone) const {
+    if (zone.family.template_uuid.empty()) {
+        return nullptr;
+    }
+    for (const Zone* other : zones_->all()) {
+        if (is_template(*other) && zone.family.is_child_of(to_string(other->key.uuid))) {
+            return other->name;
+        }
+    }
+    return zone.family.template_uuid;
+}
+
 // What a fork has beside what any domain has.
 void Watcher::add_fork_json(const Zone& zone, json& members) const {
     if (!zone.family.is_fork()) {
         return;
     }
-    members["template"] = zone.family.template_uuid;
-    for (const Zone* other : zones_->all()) {
-        if (is_template(*other) && to_string(other->key.uuid) == zone.family.template_uuid) {
-            members["template"] = other->name;
-        }
-    }
+    members["template"] = template_json(zone);
     members["fork_state"] = zone.family.kind == Family::Kind::fork ? "complete" : "building";
     members["ready"] = forks_->is_ready(zone);
     members["shared_kib"] = zone.domain.shared_kib;

@@ -70,8 +70,8 @@ TEST(StatusView, ShowsTemplatesAndForksApartFromWhatIsNotManaged) {
 
 TEST(StatusView, TemplatesAreATable) {
     EXPECT_EQ(render_templates(sample_families()["templates"], {}),
-              "TEMPLATE     DOMID  STATE   MEMORY  FORKS  IDENTITY\n"
-              "base\\x1b[2J      3  sealed     64M      2  guest\n");
+              "TEMPLATE     DOMID  STATE   MEMORY  FORKS  IDENTITY  OF\n"
+              "base\\x1b[2J      3  sealed     64M      2  guest     -\n");
     EXPECT_THAT(render_templates(json::array(), {}), HasSubstr("xenpack template create"));
 }
 

@@ -412,14 +412,36 @@ TEST_F(WatcherForkTest, ATemplateIsRemovedOnlyWithoutForks) {
     EXPECT_TRUE(control_.said("template", "base", "the template was removed"));
 }
 
-TEST_F(WatcherForkTest, OfAForkNoTemplateIsMade) {
+TEST_F(WatcherForkTest, AForkIsNoTemplateAndIsNotBallooned) {
     begin_with_template();
     ASSERT_TRUE(fork({{"template", "base"}, {"name", "job"}}));
-    ASSERT_TRUE(answer());
-    EXPECT_EQ(refusal(seal({{"zone", "job"}})), EPERM);
+    const std::uint64_t forked = last_;
+    EXPECT_NE(refusal(seal({{"zone", "job"}})), 0) << "it is not even there";
+    ASSERT_TRUE(answer_to(forked));
     EXPECT_EQ(refusal(fork({{"template", "job"}})), EPERM);
     EXPECT_EQ(watcher_->set_zone("job", {{"pin_kib", 32 * kMib}}).error().code, EPERM)
         << "nor is it ballooned";
+}
+
+TEST_F(WatcherForkTest, AForkBecomesATemplateAndIsItsTemplatesForkStill) {
+    begin_with_template();
+    ASSERT_TRUE(fork({{"template", "base"}, {"name", "job"}}));
+    ASSERT_TRUE(answer());
+    ASSERT_TRUE(run_until(loop_, [this] { return domain("job")["ready"] == true; }));
+    ASSERT_TRUE(seal({{"zone", "job"}, {"name", "second"}}));
+    const auto sealed = answer();
+    ASSERT_TRUE(sealed) << sealed.error().what;
+    ASSERT_TRUE(run_until(loop_, [this] { return one("templates", "second").is_object(); }));
+    EXPECT_EQ(one("templates", "second")["template"], "base");
+    ASSERT_TRUE(fork({{"template", "second"}, {"name", "grand"}}));
+    const auto forked = answer();
+    ASSERT_TRUE(forked) << forked.error().what;
+    ASSERT_TRUE(run_until(loop_, [this] { return domain("grand")["template"] == "second"; }));
+    EXPECT_EQ(one("templates", "base")["children"], 1);
+    EXPECT_EQ(refusal(remove("base")), EBUSY);
+    EXPECT_THAT(said_, HasSubstr("second"));
+    EXPECT_EQ(refusal(remove("second")), EBUSY);
+    EXPECT_THAT(said_, HasSubstr("grand"));
 }
 
 }  // namespace

@@ -252,6 +252,25 @@ TEST(Family, AForkIsOneBeforeItIsComplete) {
     EXPECT_TRUE(family.is_fork());
 }
 
+TEST(Family, AForkThatHasBecomeATemplateIsStillItsTemplatesChild) {
+    std::map<std::string, std::string> nodes{{"xenpack", ""},
+                                             {"xenpack/fork/state", "complete"},
+                                             {"xenpack/fork/template", "uuid"},
+                                             {"xenpack/template-name", "second"}};
+    Family family = family_of(nodes);
+    EXPECT_EQ(family.kind, Family::Kind::asked);
+    EXPECT_TRUE(family.shares());
+    EXPECT_TRUE(family.is_child_of("uuid"));
+    nodes["xenpack/template"] = "sealed";
+    family = family_of(nodes);
+    EXPECT_EQ(family.kind, Family::Kind::sealed);
+    EXPECT_FALSE(family.is_fork());
+    EXPECT_TRUE(family.is_child_of("uuid"));
+    EXPECT_FALSE(family.is_child_of(""));
+    nodes["xenpack/fork/state"] = "building";
+    EXPECT_EQ(family_of(nodes).kind, Family::Kind::fork_building) << "that is no template to be";
+}
+
 TEST(Family, WhatCannotBeReadIsNoFamilyAtAll) {
     int reads = 0;
     const auto failed = read_family([&](std::string_view) -> Expected<std::optional<std::string>> {

@@ -202,14 +202,16 @@ std::string render_templates(const json& templates, const Screen& screen) {
                  {"STATE", left},
                  {"MEMORY", right},
                  {"FORKS", right},
-                 {"IDENTITY", left}});
+                 {"IDENTITY", left},
+                 {"OF", left}});
     for (const json& one : templates) {
         table.add_row({{text_of(member(one, "name"))},
                        {number_of(member(one, "domid"))},
                        {text_of(member(one, "state"))},
                        {size_of(member(one, "memory_kib"))},
                        {number_of(member(one, "children"))},
-                       {text_of(member(one, "identity"))}});
+                       {text_of(member(one, "identity"))},
+                       {text_of(member(one, "template"))}});
     }
     return table.render(screen);
 }

@@ -52,11 +52,22 @@ std::vector<const Zone*> Forks::children_of(const Uuid& template_uuid) const {
     const std::string uuid = to_string(template_uuid);
     std::vector<const Zone*> children;
     for (const Zone* zone : rooms_.zones.all()) {
-        if (zone->family.is_fork() && zone->family.template_uuid == uuid) {
+        if (zone->family.is_child_of(uuid)) {
             children.push_back(zone);
         }
     }
     return children;
+}
+
+// Its forks, and the forks of those that have become templates.
+std::vector<std::string> Forks::names_below(const Uuid& template_uuid) const {
+    std::vector<std::string> names;
+    for (const Zone* child : children_of(template_uuid)) {
+        names.push_back(child->name);
+        const auto below = names_below(child->key.uuid);
+        names.insert(names.end(), below.begin(), below.end());
+    }
+    return names;
 }
 
 // Those of domains, and those that are promised.
@@ -87,13 +98,8 @@ void Forks::forget(const Zone& gone) {
     ready_.erase(gone.key);
     told_.erase(gone.key);
     tried_.erase(gone.key);
-    if (gone.family.kind != Family::Kind::sealed) {
-        return;
-    }
-    std::vector<std::string> orphans;
-    for (const Zone* child : children_of(gone.key.uuid)) {
-        orphans.push_back(child->name);
-    }
+    // Whatever it seems to have been: its nodes may have gone before it.
+    const std::vector<std::string> orphans = names_below(gone.key.uuid);
     if (!orphans.empty()) {
         say(ForkNews::Kind::fault, gone.name, gone.key,
             fmt::format("it was destroyed, and not by xenpack template rm, while {}: what they had "

@@ -189,6 +189,7 @@ class Forks {
     // Both: in forks.cc.
     [[nodiscard]] Expected<void> check_host();
     [[nodiscard]] Zone* zone_of(const Uuid& uuid) const;
+    [[nodiscard]] std::vector<std::string> names_below(const Uuid& template_uuid) const;
     [[nodiscard]] std::set<std::string, std::less<>> names_taken() const;
     [[nodiscard]] std::string read_node(std::uint32_t domid, std::string_view below) const;
     void settle_intents();

@@ -18,7 +18,7 @@ constexpr std::size_t kTokenBytes = 8;
 constexpr std::int64_t kSuspendLeastMs = 5'000;
 
 // Why it cannot become a template as it is now.
-Expected<void> check_zone(const Zone& zone) {
+Expected<void> check_zone(const Zone& zone, bool is_ready) {
     switch (zone.family.kind) {
         case Family::Kind::none:
         case Family::Kind::asked:
@@ -29,12 +29,13 @@ Expected<void> check_zone(const Zone& zone) {
         case Family::Kind::sealed:
             return fail_with(EBUSY, "{} is a template already", zone.name);
         case Family::Kind::fork_building:
+            return fail_with(EBUSY, "{} is being forked: try again when it is up", zone.name);
         case Family::Kind::fork:
-            return fail_with(
-                EPERM,
-                "{} is a fork, and of a fork no template can be made: take a zone that "
-                "was started with xl",
-                zone.name);
+            if (!is_ready) {  // its forks would take its identity for theirs
+                return fail_with(EBUSY, "{} is a fork and not ready yet: try again when it is",
+                                 zone.name);
+            }
+            break;
     }
     const std::uint32_t flags = zone.domain.flags;
     if ((flags & XENPACK_DOMAIN_NEVER_RAN) != 0) {
@@ -104,7 +105,7 @@ Expected<Zone*> Forks::zone_to_seal(const TemplateRequest& asked) {
     if (seals_.contains(zone.key)) {
         return fail_with(EBUSY, "{} is about to become a template already", zone.name);
     }
-    if (auto fit = check_zone(zone); !fit) {
+    if (auto fit = check_zone(zone, is_ready(zone)); !fit) {
         return tl::unexpected(std::move(fit.error()));
     }
     const std::string& name = asked.name.empty() ? zone.name : asked.name;

@@ -30,12 +30,26 @@ class Nodes {
     std::optional<Error> failure_;
 };
 
-Family read_fork(Nodes& nodes, const std::string& state) {
-    Family family;
-    family.kind = state == "complete" ? Family::Kind::fork : Family::Kind::fork_building;
-    family.template_uuid = nodes.get(kForkTemplatePath).value_or("");
-    family.generation = nodes.get(kForkGenerationPath).value_or("");
-    return family;
+void read_fork(Nodes& nodes, Family& family) {
+    const auto state = nodes.get(kForkStatePath);
+    if (state) {
+        family.kind = *state == "complete" ? Family::Kind::fork : Family::Kind::fork_building;
+        family.template_uuid = nodes.get(kForkTemplatePath).value_or("");
+        family.generation = nodes.get(kForkGenerationPath).value_or("");
+    }
+}
+
+void read_template(Nodes& nodes, Family& family) {
+    const auto seal = nodes.get(kTemplatePath);
+    const auto name = nodes.get(kTemplateNamePath);
+    if (!seal && !name) {
+        return;
+    }
+    family.kind = !seal               ? Family::Kind::asked
+                  : *seal == "sealed" ? Family::Kind::sealed
+                                      : Family::Kind::sealing;
+    family.has_reporter = nodes.get(kIdentityPath).value_or("") != "none";
+    family.template_name = name.value_or("");
 }
 
 Family read_any(Nodes& nodes) {
@@ -43,20 +57,10 @@ Family read_any(Nodes& nodes) {
     if (!nodes.get(kFamilyPath)) {
         return family;
     }
-    const auto state = nodes.get(kForkStatePath);
-    if (state) {
-        return read_fork(nodes, *state);
+    read_fork(nodes, family);
+    if (family.kind != Family::Kind::fork_building) {
+        read_template(nodes, family);
     }
-    const auto seal = nodes.get(kTemplatePath);
-    const auto name = nodes.get(kTemplateNamePath);
-    if (!seal && !name) {
-        return family;
-    }
-    family.kind = !seal               ? Family::Kind::asked
-                  : *seal == "sealed" ? Family::Kind::sealed
-                                      : Family::Kind::sealing;
-    family.has_reporter = nodes.get(kIdentityPath).value_or("") != "none";
-    family.template_name = name.value_or("");
     return family;
 }
 

@@ -38,12 +38,16 @@ struct Family {
     Kind kind = Kind::none;
     bool has_reporter = true;     // of a template and of one to be: see kIdentityPath
     std::string template_name{};  // of one that is being sealed; empty: not known
-    std::string template_uuid{};  // of a fork: whose
-    std::string generation{};     // of a fork
+    // Of a fork, and of one that has become a template itself: whose it is, and which.
+    std::string template_uuid{};
+    std::string generation{};
 
     // Its pages are shared or another's: what it holds has nothing to do with its target.
     [[nodiscard]] bool shares() const {
-        return kind == Kind::sealing || kind == Kind::sealed || is_fork();
+        return kind == Kind::sealing || kind == Kind::sealed || is_fork() || !template_uuid.empty();
+    }
+    [[nodiscard]] bool is_child_of(std::string_view uuid) const {
+        return !template_uuid.empty() && template_uuid == uuid;
     }
     [[nodiscard]] bool is_fork() const { return kind == Kind::fork_building || kind == Kind::fork; }
     friend bool operator==(const Family&, const Family&) = default;

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# shellcheck shell=bash disable=SC1091,SC2154
+# lab: xen=memshr memory=2304 dom0=900M timeout=1200
+# How many zones of 256 MiB the host holds by xl create, and that it holds many times as many as idle
+# forks of one of them; what each fork takes of the host's memory, all overhead counted. Two hundred
+# forks, and back to none: every page, node, device and file is returned.
+. /lab/lab.sh
+. /lab/daemon.sh
+. /lab/forks.sh
+
+at_a_time=25 most=200
+aim_times=25     # as many forks as zones
+aim_kib=3072     # of each fork without devices
+printf '[host]\nreserve = 64M\nstart-reserve = 0M\nemergency = 16M\ndom0-floor = 800M\n[zone]\nmanage = no\n' >/etc/xenpack/xenpack.conf
+
+free_kib() { host_pages | awk '{ sub("free=", "", $2); print $2 * 4 }'; }
+dom0_kib() { awk '/^MemAvailable/ { print $2 }' /proc/meminfo; }
+none_of() { is "$(xl list | grep -c "^$1-")" -eq 0; }
+destroy_all() { xl list | awk -v p="^$1-" '$1 ~ p { print $1 }' | xargs -r -n 1 -P 4 xl destroy; }
+
+# ---- Zones, each with its own memory (they need not run: what they take is theirs from the start)
+zones=0
+while zone_create "zone-$((zones + 1))" memory=256 -p 2>"$lab_state/refused"; do zones=$((zones + 1)); done
+check "the host holds some zones" is $zones -ge 3
+check "the next is refused for want of memory" grep -qi 'memory' "$lab_state/refused"
+destroy_all zone
+check "they are gone" eventually 60 none_of zone
+
+# ---- Forks
+check "the daemon starts" daemon_start
+check "a zone is created" zone_create web memory=256
+check "and up" zone_up web
+check "it becomes a template" template_made web base --identity none
+check "one fork before they are counted" xenpack fork base --name first
+xl destroy first
+check "a picture of the host is taken" picture "$lab_state/with-template"
+before=$(free_kib) dom0_before=$(dom0_kib)
+forks=0 start=$(now_ms)
+while ((forks < most)); do
+    xenpack fork base -n $at_a_time --name 'job-%d' --timeout 3m >/dev/null 2>"$lab_state/refused" || break
+    forks=$((forks + at_a_time))
+done
+took=$(seconds_since "$start")
+check "there are as many as were made" is "$(xl list | grep -c '^job-')" -eq $forks
+check "two hundred at least, and not one refused before" is $forks -ge 200
+each=$(((before - $(free_kib)) / forks)) dom0_each=$(((dom0_before - $(dom0_kib)) / forks))
+note "$zones zones of 256 MiB by xl create; $forks idle forks of one of them, in $took s: $((forks / zones)) times as many; $(($(free_kib) / 1024)) MiB are still free"
+note "each fork: $each KiB of the host's memory, and $dom0_each KiB of dom0's"
+check "which is $aim_times times as many" is $forks -ge $((aim_times * zones))
+check "each takes $aim_kib KiB at most, dom0's share included" is $((each + dom0_each)) -le $aim_kib
+check "the first works" zone_do job-1 ping
+check "and the last" zone_do "job-$forks" ping
+
+# ---- And back
+start=$(now_ms)
+destroy_all job
+check "none is left" eventually 120 none_of job
+note "$forks forks destroyed in $(seconds_since "$start") s"
+check "every page and every node is back" eventually 120 as_before "$lab_state/with-template" 4096
+check "the template can be removed" xenpack template rm base
+check "the daemon ends" daemon_stop
