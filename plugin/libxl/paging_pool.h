@@ -9,9 +9,9 @@
 
 namespace xenpack {
 
-// Choice, in pages: tables of what is no memory of its own (grants, Xen's special pages near 4 GiB,
-// what its kernel maps of others' where it likes); a zone with a disk and a network has ten.
-inline constexpr std::uint64_t kPagingSparePages = 64;
+// Choice, in pages: tables of what is no memory of its own: grants, Xen's special pages near 4 GiB,
+// what its kernel maps of others' where it likes. Each such place takes one to three.
+inline constexpr std::uint64_t kPagingSparePages = 32;
 
 // Enough where every page of `limit_kib`, the most that the domain may hold, is mapped by itself,
 // as in a fork, and is written to while the fork is saved.

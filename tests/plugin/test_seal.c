@@ -120,7 +120,7 @@ static void a_zone_is_sealed_in_this_order(void** state) {
                         "libxl take disk 5 xvda\n"
                         "libxl take nic 5 0\n"
                         "reset 5\n"
-                        "pool 5 491520\n"
+                        "pool 5 360448\n"
                         "make /local/domain/5/xenpack/template\n"
                         "remove /local/domain/5/xenpack/template/name\n");
 }

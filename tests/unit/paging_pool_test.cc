@@ -18,9 +18,9 @@ TEST(PagingPool, HasATableForEachTwoMib) {
 
 TEST(PagingPool, CountsTablesOfAllLevels) {
     // Tables of each level, the spare ones, 2 for each processor, and of the log.
-    EXPECT_EQ(paging_pool_kib(256 * kMib, 1), 4 * (128 + 3 + 64 + 2 + 2));
-    EXPECT_EQ(paging_pool_kib(256 * kMib, 2), 4 * (128 + 3 + 64 + 4 + 2));
-    EXPECT_EQ(paging_pool_kib(64 * kGib, 1), 4 * (32768 + 64 + 2 + 64 + 2 + 512));
+    EXPECT_EQ(paging_pool_kib(256 * kMib, 1), 4 * (128 + 3 + 32 + 2 + 2));
+    EXPECT_EQ(paging_pool_kib(256 * kMib, 2), 4 * (128 + 3 + 32 + 4 + 2));
+    EXPECT_EQ(paging_pool_kib(64 * kGib, 1), 4 * (32768 + 64 + 2 + 32 + 2 + 512));
 }
 
 // 256 pages for each processor and one for each MiB of memory.
