@@ -109,7 +109,7 @@ forks_of() { "$XENPACK" template show "$1" --json | grep -c '"fork_state"' || :;
     refused 'a domain is named job-1 already' fork base --name job-1
     refused 'all have the address' fork base -n 2 --address 10.0.0.1
     refused 'left paused does not become ready' fork base --paused --until ready
-    refused 'job-1 is a fork' template create job-1
+    refused 'base-1 is a fork and not ready yet' template create base-1
     [ "$(forks_of base)" -eq 4 ]
 }
 
@@ -149,6 +149,19 @@ forks_of() { "$XENPACK" template show "$1" --json | grep -c '"fork_state"' || :;
     echo "$output"
     [[ $output == "many-1 "* ]]
     [ "$(forks_of base)" -eq 5 ]
+}
+
+@test "a fork becomes a template too, and is its template's fork still" {
+    "$XENPACK" fork base --name elder
+    "$XENPACK" template create elder --name second
+    "$XENPACK" fork second --name grandchild
+    run "$XENPACK" template list
+    echo "$output"
+    [[ $output =~ second\ +[0-9]+\ +sealed.*guest\ +base ]]
+    [[ $("$XENPACK" template show second) == *grandchild* ]]
+    refused '6 forks live' template rm base
+    [[ $("$XENPACK" template show base) == *' a template itself'* ]]
+    refused '1 fork lives: grandchild' template rm second
 }
 
 @test "a fork that shuts down is taken away, and then its template can be" {

@@ -115,6 +115,18 @@ class TemplateCommand final : public Command {
                              : render_templates(templates, output_screen()));
     }
 
+    static std::string shown(const json& one, const json& forks) {
+        std::string text = render_templates(json::array({one}), output_screen());
+        for (const json& fork : forks) {
+            text += fork.contains("fork_state")
+                        ? render_fork(fork)
+                        : fmt::format("  {} ({})  a template itself\n",
+                                      escaped(fork.at("name").get<std::string>()),
+                                      fork.at("domid").get<std::uint32_t>());
+        }
+        return text;
+    }
+
     Result<void> show(const Client& client, bool as_json) const {
         const auto status = client.get("/v1/status");
         if (!status) {
@@ -130,15 +142,16 @@ class TemplateCommand final : public Command {
                     forks.push_back(domain);
                 }
             }
+            for (const json& other : status->at("templates")) {
+                if (other.at("template") == one.at("name")) {
+                    forks.push_back(other);
+                }
+            }
             if (as_json) {
                 one["forks"] = forks;
                 return print(one.dump(2) + "\n");
             }
-            std::string text = render_templates(json::array({one}), output_screen());
-            for (const json& fork : forks) {
-                text += render_fork(fork);
-            }
-            return print(text);
+            return print(shown(one, forks));
         }
         return fail_as(ExitStatus::failed,
                        fmt::format("there is no template {}: xenpack template list shows which "
