@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash disable=SC1091,SC2154
-# lab: xen=memshr memory=3072 dom0=800M timeout=900
+# lab: alone=1 xen=memshr memory=3072 dom0=800M timeout=900
 # What a fork takes beside xl create and xl restore of the same zone, with its disk and its network,
 # in one run: "make bench-fork" with fewer rounds, and what it must not fall behind.
 # shellcheck disable=SC2034
