@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The kernel's network backend says InitWait a moment before it has made its interface
-// (netback_probe of drivers/net/xen-netback/xenbus.c).
+// A disk's way to its backend, and a network's from the moment the kernel has made its interface.
 #include "hotplug/attach.h"
 
 #include <chrono>
@@ -13,17 +12,12 @@ namespace xenpack::hotplug {
 namespace {
 
 constexpr std::chrono::seconds kKernelLongest{10};
-// XenbusStateInitWait of xen/io/xenbus.h.
-constexpr char kInitWait[] = "2";
 
 Expected<void> attach_network(Store& store, const Backend& backend, const std::string& path) {
-    const auto has_it = [](const std::optional<std::string>& state) { return state == kInitWait; };
+    // Not for the backend's state: it says InitWait a moment before there is an interface
+    // (netback_probe of drivers/net/xen-netback/xenbus.c).
     const std::string interface = fmt::format("vif{}.{}", backend.domid, backend.devid);
-    auto made = store.wait_until(path + "/state", has_it, kKernelLongest);
-    if (made) {
-        made = Links::wait_for(interface, kKernelLongest);
-    }
-    if (!made) {
+    if (const auto made = Links::wait_for(interface, kKernelLongest); !made) {
         return tl::unexpected(made.error().during(
             "the kernel has made no interface of it: is the module xen-netback loaded?"));
     }

@@ -2,8 +2,6 @@
 // Store: a connection of its own, for the seconds that the program runs, or for a worker's life.
 #include "hotplug/store.h"
 
-#include <poll.h>
-
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -51,43 +49,6 @@ Expected<void> Store::write(const std::string& path, const std::string& value) {
         return fail_with(errno, "cannot write {} in xenstore: {}", path, std::strerror(errno));
     }
     return {};
-}
-
-Expected<void> Store::wait_until(
-    const std::string& path, const std::function<bool(const std::optional<std::string>&)>& is_so,
-    std::chrono::milliseconds longest) {
-    using Clock = std::chrono::steady_clock;
-    static constexpr char kToken[] = "wait";
-    if (is_so(read(path))) {
-        return {};
-    }
-    if (!xs_watch(handle_.get(), path.c_str(), kToken)) {
-        return fail_with(errno, "cannot watch {} in xenstore: {}", path, std::strerror(errno));
-    }
-    const auto end = Clock::now() + longest;
-    Expected<void> done = fail_with(ETIMEDOUT, "{} did not change in {} ms", path, longest.count());
-    for (auto left = longest; left.count() > 0;
-         left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now())) {
-        pollfd event{xs_fileno(handle_.get()), POLLIN, 0};
-        const int ready = ::poll(&event, 1, static_cast<int>(left.count()));
-        if (ready < 0 && errno != EINTR) {
-            done = fail_with(errno, "cannot wait for {}: {}", path, std::strerror(errno));
-            break;
-        }
-        while (ready > 0) {  // all that is there: the next poll is for what is new
-            const std::unique_ptr<char*, decltype(&std::free)> changed(
-                xs_check_watch(handle_.get()), &std::free);
-            if (changed == nullptr) {
-                break;
-            }
-        }
-        if (is_so(read(path))) {
-            done = {};
-            break;
-        }
-    }
-    xs_unwatch(handle_.get(), path.c_str(), kToken);
-    return done;
 }
 
 std::vector<std::string> Store::list(const std::string& path) {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Store: xenstore for a hotplug script, and the door to libxenstore here. Each call but the last is
-// one round trip. Called by the rest of hotplug/; it must not decide what is written where.
+// Store: xenstore for a hotplug script, and the door to libxenstore here. Each call is one round
+// trip. Called by the rest of hotplug/; it must not decide what is written where.
 #pragma once
 
-#include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,10 +25,6 @@ class Store {
     Expected<void> write(const std::string& path, const std::string& value);
     // The names below a node; none where it is not there.
     std::vector<std::string> list(const std::string& path);
-    // Returns once `is_so` of the node's value, of nothing where it is not there. ETIMEDOUT.
-    Expected<void> wait_until(const std::string& path,
-                              const std::function<bool(const std::optional<std::string>&)>& is_so,
-                              std::chrono::milliseconds longest);
 
   private:
     struct Close {
