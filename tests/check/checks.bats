@@ -152,7 +152,7 @@ accepts() {
     put a.cc 'x' ''
     finds whitespace 'a.cc:2: a blank line'
     printf 'x\ny' >"$tree/a.cc"
-    finds whitespace 'a.cc:2: no newline'
+    finds whitespace 'a.cc:1: no newline'
     : >"$tree/a.cc"
     finds whitespace 'a.cc:1: an empty file'
 }
