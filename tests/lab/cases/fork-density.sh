@@ -15,8 +15,6 @@ printf '[host]\nreserve = 64M\nstart-reserve = 0M\nemergency = 16M\ndom0-floor =
 
 free_kib() { host_pages | awk '{ sub("free=", "", $2); print $2 * 4 }'; }
 dom0_kib() { awk '/^MemAvailable/ { print $2 }' /proc/meminfo; }
-none_of() { is "$(xl list | grep -c "^$1-")" -eq 0; }
-destroy_all() { xl list | awk -v p="^$1-" '$1 ~ p { print $1 }' | xargs -r -n 1 -P 4 xl destroy; }
 
 # ---- Zones, each with its own memory (they need not run: what they take is theirs from the start)
 zones=0

@@ -65,8 +65,8 @@ figure fork_unpaused_ms_p50 "$unpaused_ms"
 figure fork_ready_ms_p50 "$ready_ms"
 figure fork_command_ms_p50 "$(median <"$lab_state/command")"
 for phase in create memory store devices; do figure "fork_${phase}_us_p50" "$(of_forks $phase)"; done
-start=$(now_ms)
-check "$at_once at once" xenpack fork base -n "$at_once" --name 'job-%d' --timeout 5m
-at_once_ms=$(($(now_ms) - start))
+all_at_once() { timed "$lab_state/at-once" xenpack fork base -n "$at_once" --name 'job-%d' --timeout 5m; }
+check "$at_once at once" all_at_once
+at_once_ms=$(<"$lab_state/at-once")
 figure forks_at_once "$at_once"
 figure forks_at_once_ready_ms "$at_once_ms"

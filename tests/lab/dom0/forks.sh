@@ -16,6 +16,10 @@ gone() { ! zone_domid "$1" || return 1; }
 # fork_names PREFIX COUNT: PREFIX-1 to PREFIX-COUNT, a line each.
 fork_names() { local i; for ((i = 1; i <= $2; i++)); do printf '%s-%s\n' "$1" "$i"; done; }
 
+# destroy_all PREFIX: every domain named PREFIX-something. none_of PREFIX: none is left.
+destroy_all() { xl list | awk -v p="^$1-" '$1 ~ p { print $1 }' | xargs -r -n 1 -P 4 xl destroy; }
+none_of() { is "$(xl list | grep -c "^$1-")" -eq 0; }
+
 # template_made ZONE TEMPLATE [WORD...]: the zone becomes a template of that name, sealed.
 template_made() {
     local zone=$1 template=$2
