@@ -14,6 +14,8 @@
 #include <optional>
 #include <utility>
 
+#include "watcher/loop/http_server.h"
+
 namespace xenpack {
 
 namespace {
@@ -80,14 +82,19 @@ Failure not_reached(CURL* easy, CURLcode code, const std::string& socket_path) {
     }
 }
 
+Failure too_large() {
+    return {ExitStatus::failed,
+            fmt::format("this is more than xenpackd takes in a request, which is {} KiB",
+                        kHttpBodyMaxBytes / 1024)};
+}
+
 // What an answer that is no success says.
 Failure refused(long status, const std::string& body) {
     const json answer = json::parse(body, nullptr, false);
     const bool has_sentence =
         answer.is_object() && answer.contains("error") && answer["error"].is_string();
     if (status == 413) {
-        return {ExitStatus::failed,
-                "this is more than xenpackd takes in a request, which is 64 KiB"};
+        return too_large();
     }
     return {status == 422                    ? ExitStatus::bad_configuration
             : status == 507 || status == 503 ? ExitStatus::not_now
@@ -190,6 +197,10 @@ Exchange post_within(const std::string& socket_path, const std::string& path, co
         return {CURLE_OUT_OF_MEMORY, out_of_memory()};
     }
     const std::string text = body.dump(-1, ' ', false, json::error_handler_t::replace);
+    // The daemon answers before it has taken all of it in, and hangs up: its answer may get lost.
+    if (text.size() > kHttpBodyMaxBytes) {
+        return {CURLE_OK, tl::unexpected<Failure>(too_large())};
+    }
     curl_easy_setopt(easy.get(), CURLOPT_HTTPHEADER, headers.get());
     curl_easy_setopt(easy.get(), CURLOPT_POSTFIELDSIZE, static_cast<long>(text.size()));
     curl_easy_setopt(easy.get(), CURLOPT_POSTFIELDS, text.c_str());
