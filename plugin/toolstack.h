@@ -110,7 +110,11 @@ enum xenpack_event_type {
     XENPACK_DOMAIN_UNPAUSED,
     XENPACK_DOMAIN_SHUT_DOWN, /* shutdown_reason is set; the domain still holds its memory */
     XENPACK_DOMAIN_DIED,      /* gone, or going: its memory is being given back */
-    XENPACK_HOST_LOST         /* the toolstack cannot go on; domid is 0. Only close() may follow. */
+    XENPACK_HOST_LOST,        /* the toolstack cannot go on; domid is 0. Only close() may follow. */
+    /* A fork that is served wrote to a shared page and Xen had no memory for it: the processor that
+     * wrote waits until feed(). Said once until it was fed. */
+    XENPACK_FORK_STARVED,
+    XENPACK_HOST_LOW /* free memory fell under Xen's own mark (VIRQ_ENOMEM); domid is 0 */
 };
 
 struct xenpack_event {
@@ -330,6 +334,22 @@ struct xenpack_toolstack_ops {
      */
     int (*destroy)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16],
                    xenpack_done done, void *arg);
+
+    /*
+     * ---- what keeps forks whole when memory runs out ----
+     * Of a fork that writes to a page it shares while Xen has no memory, Xen stops the processor and
+     * says so on the fork's sharing ring; where nobody serves that ring it crashes the fork. A first
+     * touch of a page not mapped yet finds wrong memory instead: so free memory must not run out.
+     */
+    /* Serves the ring of a fork that another run of the watcher made, and lets go what waits on it.
+     * fork() does so from the start; nothing where it is served already. */
+    int (*adopt)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16]);
+    /* All that a starved fork waits for is tried again; where there is still no memory it starves
+     * again, and is said to. Nothing where it waits for nothing. */
+    int (*feed)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16]);
+    /* One pause of the domain, and its end. Xen counts pauses: the caller pairs them. */
+    int (*hold)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16]);
+    int (*let_go)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16]);
 };
 
 /* The one exported symbol. The table is static and lives as long as the object is loaded. */

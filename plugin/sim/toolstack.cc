@@ -394,6 +394,10 @@ constexpr xenpack_toolstack_ops kTable{
     table_seal,
     table_fork,
     table_destroy,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
 };
 
 }  // namespace

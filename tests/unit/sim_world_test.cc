@@ -41,8 +41,9 @@ class SimWorld : public testing::Test {
     }
     // "CREATED 0, UNPAUSED 1"
     std::string events() {
-        static const std::vector<std::string> kNames{"CREATED",   "PAUSED", "UNPAUSED",
-                                                     "SHUT_DOWN", "DIED",   "HOST_LOST"};
+        static const std::vector<std::string> kNames{"CREATED",      "PAUSED",  "UNPAUSED",
+                                                     "SHUT_DOWN",    "DIED",    "HOST_LOST",
+                                                     "FORK_STARVED", "HOST_LOW"};
         std::string all;
         for (const xenpack_event& event : world_->take_events()) {
             all += (all.empty() ? "" : ", ") + kNames.at(event.type) + " " +

@@ -78,6 +78,10 @@ std::string_view event_name(xenpack_event_type type) {
             return "died";
         case XENPACK_HOST_LOST:
             return "host_lost";
+        case XENPACK_FORK_STARVED:
+            return "fork_starved";
+        case XENPACK_HOST_LOW:
+            return "host_low";
     }
     return "?";
 }
