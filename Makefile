@@ -80,13 +80,13 @@ common := $(warnings) -I. -ffile-prefix-map=$(CURDIR)=. \
     -DXENPACK_VERSION='"$(VERSION)"' -DXENPACK_XEN_VERSION='"$(XEN_VERSION)"' \
     -DXENPACK_PLUGIN_DIR='"$(libdir)/xenpack"' -DXENPACK_CONFIG_DIR='"$(sysconfdir)/xenpack"'
 required := -std=gnu++20 $(common) $(XENLIGHT_CFLAGS) $(XENSTORE_CFLAGS) $(XENEVTCHN_CFLAGS) \
-    $(DEVMAPPER_CFLAGS) $(EVENT_CFLAGS) $(INIH_CFLAGS) $(FMT_CFLAGS) $(JSON_CFLAGS) $(CLI11_CFLAGS) $(CURL_CFLAGS) \
-    $(SYSTEMD_CFLAGS)
+    $(XENFOREIGNMEMORY_CFLAGS) $(DEVMAPPER_CFLAGS) $(EVENT_CFLAGS) $(INIH_CFLAGS) $(FMT_CFLAGS) \
+    $(JSON_CFLAGS) $(CLI11_CFLAGS) $(CURL_CFLAGS) $(SYSTEMD_CFLAGS)
 # The tests' C sources.
 required_c := -std=gnu11 $(common) $(XENLIGHT_CFLAGS)
 test_flags := $(GTEST_CFLAGS) $(CMOCKA_CFLAGS)
 
-plugin_libs := $(XENLIGHT_LIBS) $(XENEVTCHN_LIBS) $(FMT_LIBS)
+plugin_libs := $(XENLIGHT_LIBS) $(XENEVTCHN_LIBS) $(XENFOREIGNMEMORY_LIBS) $(FMT_LIBS)
 host_libs := $(EVENT_LIBS) $(XENSTORE_LIBS) $(INIH_LIBS) $(FMT_LIBS) $(CURL_LIBS) $(SYSTEMD_LIBS)
 
 sanitize := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all

@@ -342,12 +342,14 @@ struct xenpack_toolstack_ops {
      * touch of a page not mapped yet finds wrong memory instead: so free memory must not run out.
      */
     /* Serves the ring of a fork that another run of the watcher made, and lets go what waits on it.
-     * fork() does so from the start; nothing where it is served already. */
+     * fork() does so from the start; nothing where it is served already. -ENOMEM: Xen has no page
+     * for a ring; all is as it was. Where it fails later the fork stays paused until it succeeds. */
     int (*adopt)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16]);
     /* All that a starved fork waits for is tried again; where there is still no memory it starves
-     * again, and is said to. Nothing where it waits for nothing. */
+     * again, and is said to. Nothing where it waits for nothing. -EINVAL: it is not served. */
     int (*feed)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16]);
-    /* One pause of the domain, and its end. Xen counts pauses: the caller pairs them. */
+    /* One pause of the domain, and its end. Xen counts pauses: the caller pairs them, also over its
+     * own end, as a pause outlives who made it. */
     int (*hold)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16]);
     int (*let_go)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16]);
 };

@@ -67,11 +67,12 @@ Expected<void> Destruction::destroy_bare(std::uint32_t domid, const DomainUuid& 
             return removed;
         }
     }
-    return tools_.xen.destroy(domid);
+    return tools_.xen.destroy(domid).map([&] { tools_.rings.drop(domid, uuid.data()); });
 }
 
 Expected<void> Destruction::outcome(int rc, std::uint32_t domid, const DomainUuid& uuid) {
     if (rc == 0) {
+        tools_.rings.drop(domid, uuid.data());
         return {};
     }
     const auto still = tools_.xen.domain(domid, uuid.data());

@@ -156,8 +156,12 @@ Expected<void> Forking::fork_memory() {
                              result_.domid, rc);
         }
     }
-    result_.memory_us = lap_us();
     fault_point("fork.params");
+    if (auto ok = tools_.rings.serve(result_.domid, uuid_.data()); !ok) {
+        return ok;
+    }
+    result_.memory_us = lap_us();
+    fault_point("fork.ring");
     return {};
 }
 

@@ -216,6 +216,16 @@ Expected<std::vector<std::string>> ForkDomains::missing() {
     if ((host.capabilities & XEN_SYSCTL_PHYSCAP_hap) == 0) {
         return why_no_sharing(ENODEV);
     }
+    // Xen takes a ring from a PV dom0 only (vm_event_domctl in xen/common/vm_event.c).
+    xc_domaininfo_t dom0{};
+    if (xc_domain_getinfolist(xc_, 0, 1, &dom0) != 1) {
+        return hypercall_failure("cannot ask Xen about dom0", errno);
+    }
+    if (dom0.domain == 0 && (dom0.flags & XEN_DOMINF_hvm_guest) != 0) {
+        return std::vector<std::string>{
+            "dom0 is a PVH domain, which Xen does not tell of a fork that finds no memory: start "
+            "Xen without dom0=pvh"};
+    }
     xen_domctl_createdomain config{};
     config.flags = XEN_DOMCTL_CDF_hvm | XEN_DOMCTL_CDF_hap;
     config.max_vcpus = 1;

@@ -78,6 +78,12 @@ tl::unexpected<Error> hypercall_failure(const std::string& what, int code) {
     return fail_with(code, "{}: {}", what, std::strerror(code));
 }
 
+DomainUuid copy_uuid(const std::uint8_t uuid[16]) {
+    DomainUuid copy{};
+    std::copy_n(uuid, copy.size(), copy.begin());
+    return copy;
+}
+
 std::string uuid_text(const std::uint8_t uuid[16]) {
     std::string text;
     for (int i = 0; i < 16; ++i) {

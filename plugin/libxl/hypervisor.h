@@ -4,6 +4,7 @@
 // It keeps no state and reports no events.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -22,6 +23,9 @@ struct DomainFacts {
     bool may_have_videoram;  // an emulated VGA: its memory/videoram may be other than 0
     std::uint32_t vcpus;     // its processors have the numbers below this
 };
+
+using DomainUuid = std::array<std::uint8_t, 16>;
+DomainUuid copy_uuid(const std::uint8_t uuid[16]);
 
 // The text of a uuid as libxl writes it in the store: 8-4-4-4-12 lower-case hexadecimal digits.
 std::string uuid_text(const std::uint8_t uuid[16]);

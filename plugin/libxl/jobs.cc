@@ -20,12 +20,6 @@ std::vector<Job*> copy_of(const std::vector<std::unique_ptr<Job>>& jobs) {
 
 }  // namespace
 
-DomainUuid copy_uuid(const std::uint8_t uuid[16]) {
-    DomainUuid copy{};
-    std::copy_n(uuid, copy.size(), copy.begin());
-    return copy;
-}
-
 Expected<void> Jobs::add(std::unique_ptr<Job> job) {
     for (const auto& other : jobs_) {
         if (other->uuid() == job->uuid()) {

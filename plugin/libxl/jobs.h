@@ -3,13 +3,13 @@
 // by the toolstack. It must not know what any of them does.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "plugin/libxl/device_worker.h"
+#include "plugin/libxl/fork_rings.h"
 #include "plugin/libxl/hypervisor.h"
 #include "plugin/libxl/later.h"
 #include "plugin/libxl/saving.h"
@@ -21,9 +21,6 @@
 #include "watcher/error.h"
 
 namespace xenpack {
-
-using DomainUuid = std::array<std::uint8_t, 16>;
-DomainUuid copy_uuid(const std::uint8_t uuid[16]);
 
 class Job {
   public:
@@ -80,6 +77,7 @@ struct Tools {
     Later& later;
     TakenNames& names;
     Templates& templates;
+    ForkRings& rings;
     Jobs& jobs;
     DeviceWorker& devices;
     const std::string& scripts;  // the directory of libxl's hotplug scripts

@@ -20,6 +20,7 @@
 #include "plugin/libxl/domain_watch.h"
 #include "plugin/libxl/fork.h"
 #include "plugin/libxl/fork_domain.h"
+#include "plugin/libxl/fork_rings.h"
 #include "plugin/libxl/hypervisor.h"
 #include "plugin/libxl/jobs.h"
 #include "plugin/libxl/later.h"
@@ -72,6 +73,7 @@ struct Toolstack {
     std::unique_ptr<TakenNames> names;
     std::unique_ptr<Templates> templates;
     std::unique_ptr<DeviceWorker> devices;
+    std::unique_ptr<ForkRings> rings;
     std::unique_ptr<Tools> tools;
     Jobs jobs;
     bool has_all_for_forks = false;
@@ -94,9 +96,11 @@ Expected<void> Toolstack::attach() {
     targets = std::make_unique<Targets>(watcher, *xen, *xl, helpers);
     names = std::make_unique<TakenNames>(watcher, *xen);
     templates = std::make_unique<Templates>(watcher, *xen, *xl);
+    rings =
+        std::make_unique<ForkRings>(watcher, *xen, log.logger(), [this] { return !xl->is_lost(); });
     devices = make_device_worker(watcher);
-    tools = std::make_unique<Tools>(
-        Tools{watcher, *xen, *xl, helpers, later, *names, *templates, jobs, *devices, scripts});
+    tools = std::make_unique<Tools>(Tools{watcher, *xen, *xl, helpers, later, *names, *templates,
+                                          *rings, jobs, *devices, scripts});
     return {};
 }
 
@@ -108,6 +112,7 @@ void Toolstack::look_again() {
         watcher.log(watcher.user, XENPACK_LOG_WARNING, ok.error().what.c_str());
         return;
     }
+    rings->keep(domains->domains());
     jobs.host_changed();
     domains->report();
 }
@@ -203,6 +208,7 @@ int table_refresh(xenpack_toolstack* ts, xenpack_domain* domains, std::size_t ca
             return tl::unexpected(ok.error());
         }
         const auto& found = t.domains->domains();
+        t.rings->keep(found);
         const auto count = static_cast<int>(found.size());
         std::copy_n(found.begin(), std::min(found.size(), capacity), domains);
         t.domains->report();
@@ -313,6 +319,12 @@ int table_destroy(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t
     });
 }
 
+// Runs one of the calls that keep a fork whole.
+template <Expected<void> (ForkRings::*kCall)(std::uint32_t, const std::uint8_t*)>
+int table_ring(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16]) {
+    return answer(ts, [&](Toolstack& t) { return done(((*t.rings).*kCall)(domid, uuid)); });
+}
+
 constexpr xenpack_toolstack_ops kTable{
     XENPACK_TOOLSTACK_VERSION,
     "libxl",
@@ -333,10 +345,10 @@ constexpr xenpack_toolstack_ops kTable{
     table_seal,
     table_fork,
     table_destroy,
-    nullptr,
-    nullptr,
-    nullptr,
-    nullptr,
+    table_ring<&ForkRings::adopt>,
+    table_ring<&ForkRings::feed>,
+    table_ring<&ForkRings::hold>,
+    table_ring<&ForkRings::let_go>,
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include "tests/plugin/calls.h"
 #include "tests/plugin/fake_host.h"
+#include "tests/plugin/fake_ring.h"
 #include "tests/plugin/fake_watcher.h"
 #include "tests/plugin/fake_xen.h"
 
@@ -38,7 +39,8 @@ static inline int plugin_down(void** state) {
     if (*state)
         fake_host_plugin()->close(*state);
     fake_host_remove();
-    return fake_loop_registered() || xen.contexts || xen.interfaces || xen.watched || xen.breaches;
+    return fake_loop_registered() || xen.contexts || xen.interfaces || xen.watched ||
+           xen.breaches || fake_ring_left();
 }
 
 static inline int host_down(void** state) {

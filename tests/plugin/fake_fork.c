@@ -30,6 +30,8 @@ static bool fails(const char* function) {
         return true;
     if (!forking.fail || strcmp(forking.fail, function))
         return false;
+    if (forking.fail_after && forking.fail_after--)
+        return false;
     if (forking.fail_times && !--forking.fail_times)
         forking.fail = NULL;
     return true;
@@ -40,6 +42,10 @@ static int hypercall(const char* function) {
         return 0;
     errno = forking.fail_with;
     return -1;
+}
+
+bool fake_fork_fails(const char* function) {
+    return hypercall(function) != 0;
 }
 
 static int library(const char* function) {
@@ -103,7 +109,9 @@ int xc_hvm_param_set(xc_interface* handle, uint32_t dom, uint32_t param, uint64_
 int xc_hvm_param_get(xc_interface* handle, uint32_t dom, uint32_t param, uint64_t* value) {
     (void)handle;
     (void)dom;
-    *value = param == HVM_PARAM_CALLBACK_IRQ && forking.no_drivers ? 0 : 0xfe000 + param;
+    const bool has_none = (param == HVM_PARAM_CALLBACK_IRQ && forking.no_drivers) ||
+                          (param == HVM_PARAM_SHARING_RING_PFN && forking.has_no_ring_place);
+    *value = has_none ? 0 : 0xfe000 + param;
     return hypercall("xc_hvm_param_get");
 }
 

@@ -19,6 +19,7 @@ struct fake_fork {
     const char* fail;        /* the function that fails, or NULL */
     int fail_with;           /* errno of xc_..., libxl's code of libxl_... */
     int fail_times;          /* so often, then no more; 0: always */
+    int fail_after;          /* having succeeded so often */
     const char* fail_also;   /* another that fails, always, or NULL */
     const char* hold;        /* the asynchronous function that does not end by itself, or NULL */
     const char* disk_target; /* of the first disk, where it is not /srv/root.img */
@@ -26,7 +27,8 @@ struct fake_fork {
     uint64_t pod_pages;
     bool suspends;   /* a domain that is asked to */
     bool no_drivers; /* in any kernel, for Xen */
-    int weight;      /* of every domain */
+    bool has_no_ring_place;
+    int weight; /* of every domain */
 
     struct {
         uint32_t domid;
@@ -44,6 +46,8 @@ extern struct fake_fork forking;
 
 /* Nothing fails, nothing is held, domains suspend. */
 void fake_fork_reset(void);
+/* The function fails now: errno is set. */
+bool fake_fork_fails(const char* function);
 /* The first operation of that name that is held ends with that code. False: there is none. */
 bool fake_fork_end(const char* what, int rc);
 /* What the worker for devices was given, and what holds it ("attach" in `hold`) or makes it fail

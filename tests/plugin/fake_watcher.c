@@ -268,8 +268,8 @@ const char* fake_store_get(const char* path) {
 }
 
 const char* fake_events(void) {
-    static const char* const names[] = {"created",   "paused", "unpaused",
-                                        "shut_down", "died",   "host_lost"};
+    static const char* const names[] = {"created", "paused",    "unpaused", "shut_down",
+                                        "died",    "host_lost", "starved",  "low"};
     static char text[2048];
     size_t used = 0;
     int i;

@@ -9,6 +9,7 @@
 
 #include "tests/plugin/calls.h"
 #include "tests/plugin/fake_fork.h"
+#include "tests/plugin/fake_ring.h"
 #include "tests/plugin/fake_watcher.h"
 
 struct fake_xen xen;
@@ -17,6 +18,7 @@ static char a_context, an_interface; /* only their addresses are used */
 
 void fake_xen_reset(void) {
     fake_fork_reset();
+    fake_ring_reset();
     memset(&xen, 0, sizeof xen);
     xen.physinfo.total_pages = 262144;
     xen.physinfo.free_pages = 131072;
@@ -39,7 +41,9 @@ xc_domaininfo_t* fake_domain_add(uint32_t domid, uint8_t first) {
     memset(d, 0, sizeof *d);
     d->domain = (domid_t)domid;
     d->handle[0] = first;
-    d->flags = XEN_DOMINF_hvm_guest | XEN_DOMINF_hap | 255u << XEN_DOMINF_shutdownshift;
+    d->flags = 255u << XEN_DOMINF_shutdownshift;
+    if (domid != 0)
+        d->flags |= XEN_DOMINF_hvm_guest | XEN_DOMINF_hap;
     d->tot_pages = 25000;
     d->max_pages = 25256;
     d->cpu_time = 1;
@@ -61,6 +65,8 @@ void fake_domain_remove(uint32_t domid) {
     xc_domaininfo_t* d = fake_domain(domid);
     size_t at = (size_t)(d - xen.domains);
 
+    if (domid == FAKE_NEW_DOMID)
+        fake_ring_domain_gone();
     memmove(d, d + 1, (xen.n_domains - at - 1) * sizeof *d);
     xen.n_domains--;
 }

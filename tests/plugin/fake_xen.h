@@ -66,7 +66,8 @@ extern struct fake_xen xen;
 /* No domains, nothing open, 1 GiB of memory of which half is free. */
 void fake_xen_reset(void);
 
-/* A running PVH domain of 100000 KiB limited to 101024; its uuid is `first` and 15 zeros. */
+/* A running PVH domain (dom0: PV) of 100000 KiB limited to 101024; its uuid is `first` and 15
+ * zeros. */
 xc_domaininfo_t* fake_domain_add(uint32_t domid, uint8_t first);
 void fake_domain_remove(uint32_t domid);
 xc_domaininfo_t* fake_domain(uint32_t domid);

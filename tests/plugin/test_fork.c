@@ -111,6 +111,12 @@ static const char bare_fork[] =
     "clear 9 fe011\n"
     "grants 9 console fe011 0 store fe001 0\n"
     "place 9 vcpu 0 hard f soft 3\n"
+    "take page 9 fe01d\n"
+    "page 9 fe01d\n"
+    "map 9 fe01d\n"
+    "ring 9\n"
+    "bind 9 7\n"
+    "take page 9 fe01d\n"
     "make /local/domain/9\n"
     "introduce 9 gfn fe001 port 1\n"
     "%s" /* it runs */
@@ -216,6 +222,31 @@ static void devices_are_its_own_and_given_by_the_worker(void** state) {
     assert_string_equal(fake_store_get("/local/domain/9/xenpack/fork/state"), "complete");
 }
 
+static void it_is_served_from_the_start(void** state) {
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    assert_int_equal(told.result, 0);
+    calls_clear();
+    assert_int_equal(fake_host_plugin()->adopt(*state, FORK, fork_uuid), 0);
+    assert_string_equal(calls_text(), "");
+    fake_events();
+    fake_ring_starve(0);
+    fake_ring_deliver();
+    assert_string_equal(fake_events(), "starved 9");
+    assert_int_equal(fake_host_plugin()->feed(*state, FORK, fork_uuid), 0);
+    assert_int_equal(ring.waiting[0], 0);
+}
+
+static void destroyed_it_is_served_no_more(void** state) {
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    assert_int_equal(ring.mapped, 1);
+    assert_int_equal(destroy(*state, FORK, fork_uuid), 0);
+    turn();
+    assert_int_equal(told.result, 0);
+    assert_int_equal(ring.mapped, 0);
+}
+
 /* ---- what is refused ---------------------------------------------------------------------------
  */
 
@@ -301,7 +332,7 @@ static void fails_at(void** state, const struct failure* f) {
     assert_int_equal(ask(*state, "job", 0), 0);
     turn();
     forking.fail = NULL;
-    if (told.calls != 1 || told.result != f->result || is_left(FORK) ||
+    if (told.calls != 1 || told.result != f->result || is_left(FORK) || ring.mapped ||
         (f->undone_by && !strstr(calls_text(), f->undone_by)))
         fail_msg("%s: %d answers, %d \"%s\", left %d, after\n%s", f->function, told.calls,
                  told.result, told.why, is_left(FORK), calls_text());
@@ -317,6 +348,12 @@ static void whatever_fails_leaves_nothing(void** state) {
         {"xc_clear_domain_pages", EINVAL, -EINVAL, "\ndestroy 9\n"},
         {"xc_dom_gnttab_seed", EINVAL, -EINVAL, "\ndestroy 9\n"},
         {"xc_vcpu_setaffinity", EINVAL, -EINVAL, "\ndestroy 9\n"},
+        {"xc_domain_populate_physmap_exact", ENOMEM, -ENOMEM, "\ndestroy 9\n"},
+        {"xenforeignmemory_map", ENOMEM, -ENOMEM, "\nmap 9 fe01d\ntake page 9 fe01d\n"},
+        {"xc_memshr_ring_enable", EOPNOTSUPP, -EOPNOTSUPP, "\nring 9\ntake page 9 fe01d\n"},
+        {"xenevtchn_bind_interdomain", ENOSPC, -ENOSPC, "\nno ring 9\ntake page 9 fe01d\n"},
+        {"xc_domain_decrease_reservation_exact", EINVAL, -EINVAL,
+         "\nno ring 9\ntake page 9 fe01d\n"},
         {"libxl_domain_config_to_json", 0, -EIO, "\nlibxl destroy 9\n"},
         {"libxl_userdata_store", ERROR_FAIL, -EIO, "\nlibxl destroy 9\n"},
         {"attach", ENODEV, -ENODEV, "\nlibxl destroy 9\n"},
@@ -486,6 +523,16 @@ static void a_host_says_what_it_lacks(void** state) {
     assert_int_equal(xen.n_domains, 2);
 }
 
+static void a_host_without_a_pv_dom0_cannot_hear_of_starving_forks(void** state) {
+    char text[256];
+
+    xen.physinfo.capabilities = XEN_SYSCTL_PHYSCAP_hvm | XEN_SYSCTL_PHYSCAP_hap;
+    fake_domain(0)->flags |= XEN_DOMINF_hvm_guest;
+    assert_int_equal(fake_host_plugin()->fork_missing(*state, text, sizeof text), 1);
+    assert_non_null(strstr(text, "dom0"));
+    assert_string_equal(calls_text(), "");
+}
+
 static void without_hardware_nothing_is_tried(void** state) {
     char text[256];
 
@@ -504,6 +551,8 @@ int main(void) {
         FORK_TEST(a_template_is_read_once),
         FORK_TEST(a_templates_weight_is_its_forks),
         FORK_TEST(devices_are_its_own_and_given_by_the_worker),
+        FORK_TEST(it_is_served_from_the_start),
+        FORK_TEST(destroyed_it_is_served_no_more),
         FORK_TEST(a_name_that_is_taken),
         FORK_TEST(a_name_that_is_being_given),
         FORK_TEST(a_name_given_up_is_free_at_once),
@@ -525,6 +574,7 @@ int main(void) {
         FORK_TEST(another_with_its_number_is_left_alone),
         FORK_TEST(libxls_failure_is_said),
         FORK_TEST(a_host_says_what_it_lacks),
+        FORK_TEST(a_host_without_a_pv_dom0_cannot_hear_of_starving_forks),
         FORK_TEST(without_hardware_nothing_is_tried),
     };
 

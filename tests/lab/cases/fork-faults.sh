@@ -8,7 +8,7 @@
 . /lab/forks.sh
 
 seal_points="suspended paused recorded devices reset renamed"
-fork_points="intent created memory params store introduced unpaused known recorded devices complete"
+fork_points="intent created memory params ring store introduced unpaused known recorded devices complete"
 printf '[host]\nreserve = 200M\nstart-reserve = 0M\nemergency = 60M\ndom0-floor = 700M\n[zone]\nmanage = no\n' >/etc/xenpack/xenpack.conf
 
 # dies_at POINT COMMAND...: with the daemon killed at that point the command fails, and it is the point

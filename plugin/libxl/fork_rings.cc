@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Which fork has which ring, and the watcher's calls. Called by the table, by Forking, by what
+// looks at the domains, and by the loop when an event channel rings.
+#include "plugin/libxl/fork_rings.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace xenpack {
+
+ForkRings::ForkRings(const xenpack_watcher_ops& watcher, Hypervisor& xen, xentoollog_logger* logger,
+                     std::function<bool()> may_report)
+    : watcher_{watcher}, xen_{xen}, may_report_{std::move(may_report)}, opened_{open(logger)} {
+    if (opened_) {
+        listen_for_low_memory();
+        return;
+    }
+    const std::string text =
+        fmt::format("{}: there can be no forks, and nothing tells when Xen's memory runs low",
+                    opened_.error().what);
+    watcher_.log(watcher_.user, XENPACK_LOG_WARNING, text.c_str());
+}
+
+Expected<void> ForkRings::open(xentoollog_logger* logger) {
+    memory_.reset(xenforeignmemory_open(logger, 0));
+    if (!memory_) {
+        return hypercall_failure("cannot map the memory of domains", errno);
+    }
+    auto channels = EventChannels::open(watcher_, logger);
+    if (!channels) {
+        return tl::unexpected(channels.error());
+    }
+    channels_ = std::move(*channels);
+    return {};
+}
+
+void ForkRings::listen_for_low_memory() {
+    const auto bound =
+        channels_->bind_interrupt(VIRQ_ENOMEM, [this] { report(XENPACK_HOST_LOW, {}); });
+    if (bound) {
+        return;
+    }
+    const std::string text = fmt::format(
+        "Xen will not tell when its memory runs low: {}{}", bound.error().what,
+        bound.error().code == EEXIST ? "; another program listens to it: end xen-lowmemd" : "");
+    watcher_.log(watcher_.user, XENPACK_LOG_WARNING, text.c_str());
+}
+
+// The last thing its callers do: the watcher may do anything in it.
+void ForkRings::report(xenpack_event_type type, const Key& key) {
+    if (!may_report_()) {
+        return;
+    }
+    xenpack_event event{};
+    event.type = type;
+    event.domid = key.first;
+    std::copy(key.second.begin(), key.second.end(), event.uuid);
+    event.shutdown_reason = -1;
+    watcher_.on_event(watcher_.user, &event);
+}
+
+void ForkRings::heard(const Key& key) {
+    const auto ring = rings_.find(key);
+    if (ring != rings_.end() && ring->second->take()) {
+        report(XENPACK_FORK_STARVED, key);
+    }
+}
+
+Expected<DomainFacts> ForkRings::living(const Key& key) {
+    auto facts = xen_.domain(key.first, key.second.data());
+    if (facts && (facts->domain.flags & XENPACK_DOMAIN_IS_DYING) != 0) {
+        return fail_with(ESRCH, "domain {} with uuid {} is going", key.first,
+                         uuid_text(key.second.data()));
+    }
+    return facts;
+}
+
+Expected<std::unique_ptr<ForkRing>> ForkRings::make_ring(const Key& key) {
+    if (!opened_) {
+        return tl::unexpected(opened_.error());
+    }
+    return std::make_unique<ForkRing>(ForkRing::Host{xen_.handle(), memory_.get(), *channels_},
+                                      key.first, [this, key] { heard(key); });
+}
+
+Expected<void> ForkRings::serve(std::uint32_t domid, const std::uint8_t uuid[16]) {
+    const Key key{domid, copy_uuid(uuid)};
+    auto ring = make_ring(key);
+    if (!ring) {
+        return tl::unexpected(ring.error());
+    }
+    return (*ring)->begin().map([&] { rings_[key] = std::move(*ring); });
+}
+
+// The fork is paused while it has no ring: what finds no memory then would crash it.
+Expected<void> ForkRings::adopt(std::uint32_t domid, const std::uint8_t uuid[16]) {
+    const Key key{domid, copy_uuid(uuid)};
+    const auto facts = living(key);
+    if (!facts) {
+        return tl::unexpected(facts.error());
+    }
+    if (rings_.contains(key)) {
+        return stopped_.contains(key) ? resume(key) : Expected<void>();
+    }
+    auto ring = make_ring(key);
+    if (!ring) {
+        return tl::unexpected(ring.error());
+    }
+    const bool was_stopped = stopped_.contains(key);
+    if (!was_stopped) {
+        if (auto ok = xen_.pause(domid); !ok) {
+            return ok;
+        }
+    }
+    if (auto ok = (*ring)->prepare(); !ok) {
+        if (!was_stopped) {
+            static_cast<void>(xen_.unpause(domid));
+        }
+        return ok;
+    }
+    stopped_.insert(key);
+    if (auto ok = (*ring)->replace(facts->vcpus); !ok) {
+        return tl::unexpected(ok.error().during(
+            fmt::format("domain {} stays paused until its sharing ring can be served", domid)));
+    }
+    rings_[key] = std::move(*ring);
+    return resume(key);
+}
+
+Expected<void> ForkRings::resume(const Key& key) {
+    return xen_.unpause(key.first).map([&] { stopped_.erase(key); });
+}
+
+Expected<void> ForkRings::feed(std::uint32_t domid, const std::uint8_t uuid[16]) {
+    const Key key{domid, copy_uuid(uuid)};
+    if (const auto facts = living(key); !facts) {
+        return tl::unexpected(facts.error());
+    }
+    const auto ring = rings_.find(key);
+    if (ring == rings_.end()) {
+        return fail_with(EINVAL, "nobody serves the sharing ring of domain {}: adopt it first",
+                         domid);
+    }
+    return ring->second->feed();
+}
+
+Expected<void> ForkRings::hold(std::uint32_t domid, const std::uint8_t uuid[16]) {
+    return living({domid, copy_uuid(uuid)}).and_then([&](const DomainFacts&) {
+        return xen_.pause(domid);
+    });
+}
+
+Expected<void> ForkRings::let_go(std::uint32_t domid, const std::uint8_t uuid[16]) {
+    return living({domid, copy_uuid(uuid)}).and_then([&](const DomainFacts&) {
+        return xen_.unpause(domid);
+    });
+}
+
+void ForkRings::keep(const std::vector<xenpack_domain>& live) noexcept {
+    const auto lives = [&](const Key& key) {
+        return std::any_of(live.begin(), live.end(), [&](const xenpack_domain& domain) {
+            return domain.domid == key.first && copy_uuid(domain.uuid) == key.second &&
+                   (domain.flags & XENPACK_DOMAIN_IS_DYING) == 0;
+        });
+    };
+    std::erase_if(rings_, [&](const auto& ring) { return !lives(ring.first); });
+    std::erase_if(stopped_, [&](const Key& key) { return !lives(key); });
+}
+
+void ForkRings::drop(std::uint32_t domid, const std::uint8_t uuid[16]) noexcept {
+    const Key key{domid, copy_uuid(uuid)};
+    rings_.erase(key);
+    stopped_.erase(key);
+}
+
+}  // namespace xenpack
