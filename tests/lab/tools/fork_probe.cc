@@ -5,22 +5,33 @@
 //
 //   fork_probe missing
 //   fork_probe seal DOMID NAME [TIMEOUT_MS]
-//   fork_probe fork DOMID NAME [COUNT] [paused]     several at once; their names are NAME-1,
-//   NAME-2... fork_probe destroy DOMID
+//   fork_probe fork DOMID NAME [COUNT] [paused]     several at once, named NAME-1, NAME-2...
+//   fork_probe destroy DOMID
+//   fork_probe serve      does as the lines of standard input say, until it ends, and tells of
+//   forks
+//                         that starve and of memory that runs low:
+//                           fork DOMID NAME
+//                           adopt DOMID, feed DOMID, hold DOMID, let_go DOMID
 //
 // prints "sealed ms=N", "fork NAME domid=N create_us=N memory_us=N store_us=N device_us=N
-// whole_us=N", "destroyed ms=N", or "failed CODE SENTENCE", and then exits with 1.
+// whole_us=N", "destroyed ms=N", or "failed CODE SENTENCE", and then exits with 1. serve
+// prints "serving", "adopt DOMID ok us=N" or "adopt DOMID failed CODE SENTENCE", and "event starved
+// DOMID", "event died DOMID", "event low".
 // XENPACK_PLUGIN names another plugin; XENPACK_FORK_CLOSE=MS ends after that time, whatever is
 // under way.
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -66,14 +77,58 @@ T need(Expected<T> result) {
     return std::move(*result);
 }
 
+// The plugin's table and what it has opened: the watcher's Toolstack is opened through it, and some
+// calls are made past that.
+struct Plugin {
+    xenpack_toolstack_ops ops;
+    decltype(xenpack_toolstack_ops::open) open;
+    xenpack_toolstack* opened;
+};
+Plugin the_plugin{};
+
+int open_and_keep(const xenpack_watcher_ops* watcher, xenpack_toolstack** ts_r, char* error,
+                  std::size_t size) {
+    const int r = the_plugin.open(watcher, ts_r, error, size);
+    the_plugin.opened = *ts_r;
+    return r;
+}
+
+void print_event(const xenpack_event& event) {
+    switch (event.type) {
+        case XENPACK_FORK_STARVED:
+            fmt::print("event starved {}\n", event.domid);
+            break;
+        case XENPACK_DOMAIN_DIED:
+            fmt::print("event died {}\n", event.domid);
+            break;
+        case XENPACK_HOST_LOW:
+            fmt::print("event low\n");
+            break;
+        case XENPACK_DOMAIN_CREATED:
+        case XENPACK_DOMAIN_PAUSED:
+        case XENPACK_DOMAIN_UNPAUSED:
+        case XENPACK_DOMAIN_SHUT_DOWN:
+        case XENPACK_HOST_LOST:
+            break;
+    }
+    std::fflush(stdout);
+}
+
 class Probe {
   public:
     Probe() {
         const char* name = std::getenv("XENPACK_PLUGIN");
-        auto plugin = need(xenpack::PluginObject::load(name != nullptr ? name : "libxl"));
+        const auto loaded = need(xenpack::PluginObject::load(name != nullptr ? name : "libxl"));
+        the_plugin = {loaded.ops(), loaded.ops().open, nullptr};
+        the_plugin.ops.open = &open_and_keep;
+        const xenpack::PluginObject plugin(the_plugin.ops);
         store_ = need(plugin.open_store(loop_, [] { die("xenstored is gone"); }));
         toolstack_ = need(xenpack::Toolstack::open(plugin, loop_, *store_,
-                                                   {[](const xenpack_event&) {},
+                                                   {[this](const xenpack_event& event) {
+                                                        if (is_serving_) {
+                                                            print_event(event);
+                                                        }
+                                                    },
                                                     [](xenpack_log_level level, const char* text) {
                                                         if (level <= XENPACK_LOG_WARNING) {
                                                             std::fprintf(stderr, "log %s\n", text);
@@ -102,29 +157,91 @@ class Probe {
 
     int fork(std::uint32_t domid, const std::string& name, std::uint32_t count, bool paused) {
         for (std::uint32_t i = 1; i <= count; ++i) {
-            xenpack::ForkRequest request;
-            request.template_domid = domid;
-            request.template_uuid = uuid_of(domid);
-            request.name = count > 1 ? fmt::format("{}-{}", name, i) : name;
-            request.uuid = random_uuid();
-            request.identity = {{"generation", xenpack::to_string(request.uuid)},
-                                {"name", request.name}};
-            request.paused = paused;
-            begun(toolstack_->fork(request, [this, request](const auto& made) {
-                if (made) {
-                    fmt::print(
-                        "fork {} domid={} create_us={} memory_us={} store_us={} "
-                        "device_us={} whole_us={}\n",
-                        request.name, made->domid, made->create_us, made->memory_us, made->store_us,
-                        made->device_us, made->whole_us);
-                }
-                over(made ? Expected<void>() : tl::unexpected(made.error()));
-            }));
+            begin_fork(domid, count > 1 ? fmt::format("{}-{}", name, i) : name, paused);
         }
         return wait();
     }
 
+    int serve() {
+        is_serving_ = true;
+        under_way_ = 1;  // this itself
+        need(toolstack_->refresh());
+        commands_ = loop_.watch_readable(STDIN_FILENO, [this] { read_commands(); });
+        fmt::print("serving\n");
+        std::fflush(stdout);
+        return wait();
+    }
+
   private:
+    void begin_fork(std::uint32_t domid, const std::string& name, bool paused) {
+        xenpack::ForkRequest request;
+        request.template_domid = domid;
+        request.template_uuid = uuid_of(domid);
+        request.name = name;
+        request.uuid = random_uuid();
+        request.identity = {{"generation", xenpack::to_string(request.uuid)},
+                            {"name", request.name}};
+        request.paused = paused;
+        begun(toolstack_->fork(request, [this, request](const auto& made) {
+            if (made) {
+                fmt::print(
+                    "fork {} domid={} create_us={} memory_us={} store_us={} "
+                    "device_us={} whole_us={}\n",
+                    request.name, made->domid, made->create_us, made->memory_us, made->store_us,
+                    made->device_us, made->whole_us);
+            }
+            over(made ? Expected<void>() : tl::unexpected(made.error()));
+        }));
+    }
+
+    void read_commands() {
+        std::array<char, 256> some{};
+        const ssize_t n = read(STDIN_FILENO, some.data(), some.size());
+        if (n <= 0) {
+            commands_.reset();
+            over({});
+            return;
+        }
+        pending_.append(some.data(), static_cast<std::size_t>(n));
+        for (std::size_t end = 0; (end = pending_.find('\n')) != std::string::npos;) {
+            std::istringstream line(pending_.substr(0, end));
+            pending_.erase(0, end + 1);
+            std::string what;
+            std::string domid;
+            std::string name;
+            line >> what >> domid >> name;
+            if (what == "fork") {
+                begin_fork(number(domid), name, false);
+            } else {
+                call(what, number(domid));
+            }
+        }
+    }
+
+    void call(const std::string& what, std::uint32_t domid) {
+        const xenpack_toolstack_ops& ops = the_plugin.ops;
+        const auto ring_call = what == "adopt"    ? ops.adopt
+                               : what == "feed"   ? ops.feed
+                               : what == "hold"   ? ops.hold
+                               : what == "let_go" ? ops.let_go
+                                                  : nullptr;
+        if (ring_call == nullptr) {
+            die("there is no command " + what);
+        }
+        const Uuid uuid = uuid_of(domid);
+        const auto start = Clock::now();
+        const int r = ring_call(the_plugin.opened, domid, uuid.data());
+        const auto took =
+            std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
+        if (r < 0) {
+            fmt::print("{} {} failed {} {}\n", what, domid, strerrorname_np(-r),
+                       ops.last_error(the_plugin.opened));
+        } else {
+            fmt::print("{} {} ok us={}\n", what, domid, took.count());
+        }
+        std::fflush(stdout);
+    }
+
     xenpack::Toolstack::Done ended(const char* word) {
         return [this, word](const Expected<void>& result) {
             if (result) {
@@ -184,6 +301,9 @@ class Probe {
     Clock::time_point start_ = Clock::now();
     int under_way_ = 0;
     int status_ = 0;
+    bool is_serving_ = false;
+    xenpack::Loop::Handle commands_;
+    std::string pending_;  // of a line
 };
 
 int run(const std::vector<std::string>& words) {
@@ -204,7 +324,10 @@ int run(const std::vector<std::string>& words) {
     if (is("destroy", 1)) {
         return probe.destroy(number(words[1]));
     }
-    die("say what to do: missing, seal, fork or destroy");
+    if (is("serve", 0)) {
+        return probe.serve();
+    }
+    die("say what to do: missing, seal, fork, destroy or serve");
 }
 
 }  // namespace
