@@ -97,6 +97,17 @@ int table_fork(xenpack_toolstack*, const xenpack_fork_request* request, xenpack_
     return refused();
 }
 
+// One of the calls that are told a fork, and answer at once.
+template <const char* const& Name>
+int table_tell(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t uuid[16]) {
+    asked.calls.push_back(fmt::format("{} {} {}", Name, domid, text_of(uuid)));
+    return refused();
+}
+constexpr const char* kAdopt = "adopt";
+constexpr const char* kFeed = "feed";
+constexpr const char* kHold = "hold";
+constexpr const char* kLetGo = "let_go";
+
 class NoStore final : public Store {
   public:
     Expected<std::optional<std::string>> read(const std::string&) override { return std::nullopt; }
@@ -123,6 +134,10 @@ class ToolstackForks : public testing::Test {
         table_.seal = table_seal;
         table_.fork = table_fork;
         table_.destroy = table_destroy;
+        table_.adopt = table_tell<kAdopt>;
+        table_.feed = table_tell<kFeed>;
+        table_.hold = table_tell<kHold>;
+        table_.let_go = table_tell<kLetGo>;
         table_.name = "table";
         table_.built_for = "tests";
         open();
@@ -217,6 +232,20 @@ TEST_F(ToolstackForks, WhatIsMissingIsASentenceEach) {
     EXPECT_EQ(*toolstack_->fork_missing(), Strings{"no sharing"});
     asked.missing_n = -EIO;
     EXPECT_EQ(toolstack_->fork_missing().error().code, EIO);
+}
+
+TEST_F(ToolstackForks, WhatKeepsAForkWholeIsAnsweredAtOnce) {
+    EXPECT_TRUE(toolstack_->adopt(9, kFork));
+    EXPECT_TRUE(toolstack_->hold(9, kFork));
+    EXPECT_TRUE(toolstack_->feed(9, kFork));
+    EXPECT_TRUE(toolstack_->let_go(9, kFork));
+    EXPECT_EQ(asked.calls, (Strings{"adopt 9 04050600", "hold 9 04050600", "feed 9 04050600",
+                                    "let_go 9 04050600"}));
+    asked.refuse = -ESRCH;
+    for (const auto& told : {toolstack_->adopt(9, kFork), toolstack_->hold(9, kFork),
+                             toolstack_->feed(9, kFork), toolstack_->let_go(9, kFork)}) {
+        EXPECT_EQ(said(told), fmt::format("{} refused", ESRCH));
+    }
 }
 
 TEST_F(ToolstackForks, APluginWithoutThemIsSaidToHaveNone) {

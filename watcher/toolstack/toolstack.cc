@@ -269,4 +269,28 @@ Expected<void> Toolstack::fork(const ForkRequest& request, ForkDone done) {
     return checked(r);
 }
 
+// A plugin that makes forks has all of these.
+Expected<void> Toolstack::tell(OfFork call, std::uint32_t domid, const Uuid& uuid) const {
+    if (auto ok = can_fork(); !ok) {
+        return ok;
+    }
+    return checked(call(ts_, domid, uuid.data()));
+}
+
+Expected<void> Toolstack::adopt(std::uint32_t domid, const Uuid& uuid) {
+    return tell(ops_->adopt, domid, uuid);
+}
+
+Expected<void> Toolstack::feed(std::uint32_t domid, const Uuid& uuid) {
+    return tell(ops_->feed, domid, uuid);
+}
+
+Expected<void> Toolstack::hold(std::uint32_t domid, const Uuid& uuid) {
+    return tell(ops_->hold, domid, uuid);
+}
+
+Expected<void> Toolstack::let_go(std::uint32_t domid, const Uuid& uuid) {
+    return tell(ops_->let_go, domid, uuid);
+}
+
 }  // namespace xenpack

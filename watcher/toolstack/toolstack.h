@@ -102,10 +102,19 @@ class Toolstack {
     [[nodiscard]] Expected<void> fork(const ForkRequest& request, ForkDone done);
     [[nodiscard]] Expected<void> destroy(std::uint32_t domid, const Uuid& uuid, Done done);
 
+    // What keeps forks whole when memory runs out.
+    [[nodiscard]] Expected<void> adopt(std::uint32_t domid, const Uuid& uuid);
+    [[nodiscard]] Expected<void> feed(std::uint32_t domid, const Uuid& uuid);
+    // These are to be paired.
+    [[nodiscard]] Expected<void> hold(std::uint32_t domid, const Uuid& uuid);
+    [[nodiscard]] Expected<void> let_go(std::uint32_t domid, const Uuid& uuid);
+
   private:
     Toolstack() = default;
     Expected<void> checked(int result) const;
     Expected<void> can_fork() const;
+    using OfFork = int (*)(xenpack_toolstack*, std::uint32_t, const std::uint8_t*);
+    Expected<void> tell(OfFork call, std::uint32_t domid, const Uuid& uuid) const;
     template <class Begin>
     Expected<void> begin(Done done, Begin&& begin_it);
 
