@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Whose turn it is, who may run beside, what follows from that. Pure.
+#include "watcher/fork/guard.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "watcher/kib.h"
+
+namespace xenpack {
+namespace {
+
+std::uint64_t lacks_kib(const GuardFork& fork) {
+    return minus(fork.size_kib, fork.private_kib);
+}
+
+bool waits(const GuardFork& fork) {
+    return fork.held || fork.starved;
+}
+
+// It wants memory, as far as can be seen.
+bool wants(const GuardFork& fork) {
+    return waits(fork) || (fork.runs && fork.grows);
+}
+
+bool counts(const GuardFork& fork) {
+    return fork.runs || fork.held;
+}
+
+// What some forks could take before the next look, if that is `in_ms` away.
+class Exposure {
+  public:
+    Exposure(unsigned cpus, std::int64_t in_ms)
+        : each_kib_(kDirtyKibPerMs * static_cast<std::uint64_t>(in_ms + kGuardLateMs)),
+          most_kib_(std::max(1u, cpus) * each_kib_) {}
+
+    void add(const GuardFork& fork) {
+        lacks_kib_ += lacks_kib(fork);
+        sum_kib_ += std::min(lacks_kib(fork), std::max(1u, fork.vcpus) * each_kib_);
+    }
+    [[nodiscard]] std::uint64_t kib() const { return std::min(sum_kib_, most_kib_); }
+    // What they could take if they were never looked at again.
+    [[nodiscard]] std::uint64_t ever_kib() const { return lacks_kib_; }
+
+  private:
+    std::uint64_t each_kib_;
+    std::uint64_t most_kib_;
+    std::uint64_t sum_kib_ = 0;
+    std::uint64_t lacks_kib_ = 0;
+};
+
+// Of those that want memory: how much there must be so that all can have their full size one after
+// the other, if each gives back what it has at its end. The nearest to its full size goes first.
+std::uint64_t enough_for_turns_kib(const std::vector<GuardFork>& forks) {
+    std::vector<const GuardFork*> wanting;
+    for (const GuardFork& fork : forks) {
+        if (wants(fork)) {
+            wanting.push_back(&fork);
+        }
+    }
+    std::ranges::sort(wanting, {}, [](const GuardFork* fork) { return lacks_kib(*fork); });
+    std::uint64_t needed_kib = 0;
+    std::uint64_t given_back_kib = 0;
+    for (const GuardFork* fork : wanting) {
+        needed_kib = std::max(needed_kib, minus(lacks_kib(*fork), given_back_kib));
+        given_back_kib += fork->private_kib;
+    }
+    return needed_kib;
+}
+
+// Whose turn it is: of those that can have their full size, one that runs, the nearest to it; else
+// the longest waiting. The same where none can.
+std::optional<std::size_t> find_leader(const GuardView& view, std::uint64_t there_kib) {
+    const auto rank = [&](const GuardFork& fork) {
+        const bool running = fork.runs && !fork.starved;
+        return std::tuple(
+            lacks_kib(fork) > there_kib, !running,
+            running ? static_cast<std::int64_t>(lacks_kib(fork)) : fork.waits_since_ms);
+    };
+    std::optional<std::size_t> leader;
+    for (std::size_t i = 0; i < view.forks.size(); ++i) {
+        const GuardFork& fork = view.forks[i];
+        if (wants(fork) && (!leader || rank(fork) < rank(view.forks[*leader]))) {
+            leader = i;
+        }
+    }
+    return leader;
+}
+
+// In this order they are let run: the one whose turn it is, those that run and do not grow, those
+// that grow, the least first, and those that wait, the longest first.
+std::vector<std::size_t> by_claim(const GuardView& view, std::optional<std::size_t> leader) {
+    const auto rank = [&](std::size_t i) {
+        const GuardFork& fork = view.forks[i];
+        const int group = i == leader ? 0 : waits(fork) ? 3 : fork.grows ? 2 : 1;
+        const std::int64_t within =
+            group == 3 ? fork.waits_since_ms : static_cast<std::int64_t>(fork.growth_kib);
+        return std::tuple(group, within, i);
+    };
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < view.forks.size(); ++i) {
+        if (counts(view.forks[i])) {
+            order.push_back(i);
+        }
+    }
+    std::ranges::sort(order, {}, rank);
+    return order;
+}
+
+// Who may run until a look in `in_ms`.
+class Running {
+  public:
+    Running(const GuardView& view, std::int64_t in_ms)
+        : view_(view),
+          spendable_kib_(minus(view.free_kib, view.floor_kib)),
+          all_(view.cpus, in_ms),
+          others_(view.cpus, in_ms),
+          may_(view.forks.size(), false) {
+        const std::uint64_t there_kib = spendable_kib_ + view.could_come_kib;
+        leader_ = find_leader(view, there_kib);
+        const std::uint64_t needed_kib = enough_for_turns_kib(view.forks);
+        if (leader_ && needed_kib <= there_kib) {
+            for_others_kib_ =
+                minus(there_kib, std::max(needed_kib, lacks_kib(view.forks[*leader_])));
+        }
+        bool in_turn = true;
+        for (const std::size_t i : by_claim(view, leader_)) {
+            const bool waiting = waits(view.forks[i]);
+            may_[i] = (!waiting || in_turn) && admit(i);
+            in_turn = in_turn && (!waiting || may_[i]);
+        }
+    }
+
+    [[nodiscard]] bool may(std::size_t i) const { return may_[i]; }
+    [[nodiscard]] std::uint64_t exposed_kib() const { return all_.kib(); }
+
+  private:
+    [[nodiscard]] bool admit(std::size_t i) {
+        const GuardFork& fork = view_.forks[i];
+        Exposure with = all_;
+        with.add(fork);
+        // All that it and the others could ever take is there: nothing can go wrong.
+        const bool plenty = with.ever_kib() <= spendable_kib_;
+        const bool room = with.kib() <= spendable_kib_;
+        const bool steady = !waits(fork) || 2 * with.kib() <= spendable_kib_;
+        Exposure beside = others_;
+        if (i != leader_) {
+            beside.add(fork);
+        }
+        // One of which nothing says that it wants memory is not held for others' turns.
+        const bool turns =
+            i == leader_ || !wants(fork) || !for_others_kib_ || beside.kib() <= *for_others_kib_;
+        if (!plenty && !(room && steady && turns)) {
+            return false;
+        }
+        all_ = with;
+        others_ = beside;
+        return true;
+    }
+
+    const GuardView& view_;
+    std::uint64_t spendable_kib_;
+    Exposure all_;
+    Exposure others_;  // but for the one whose turn it is
+    std::vector<bool> may_;
+    std::optional<std::size_t> leader_;
+    std::optional<std::uint64_t> for_others_kib_;  // nothing: there is not enough for turns
+};
+
+// Whether all that run may go on running until a look so much later.
+bool all_may(const GuardView& view, const Running& now, std::int64_t in_ms) {
+    GuardView later = view;
+    for (std::size_t i = 0; i < later.forks.size(); ++i) {
+        GuardFork& fork = later.forks[i];
+        // As it will be after this look's deeds.
+        const bool there = counts(fork);
+        fork.grows = fork.grows || (waits(fork) && now.may(i));
+        fork.starved = fork.starved && !now.may(i);
+        fork.held = there && !now.may(i);
+        fork.runs = there && now.may(i);
+    }
+    const Running then(later, in_ms);
+    for (std::size_t i = 0; i < later.forks.size(); ++i) {
+        if (later.forks[i].runs && !then.may(i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+std::optional<std::int64_t> next_look_ms(const GuardView& view, const Running& now,
+                                         const GuardPlan& plan) {
+    const bool grows = std::ranges::any_of(
+        view.forks, [](const GuardFork& fork) { return fork.runs && fork.grows; });
+    const bool eases = !plan.let_go.empty() || !plan.feed.empty();
+    if (plan.waiting == 0 && !grows && !eases && all_may(view, now, kQuietMs)) {
+        return std::nullopt;
+    }
+    const std::int64_t most_ms = plan.waiting > 0 ? kGuardWaitLookMs : kGuardSlowLookMs;
+    std::int64_t in_ms = kGuardLookMs;
+    while (2 * in_ms <= most_ms && all_may(view, now, 2 * in_ms)) {
+        in_ms *= 2;
+    }
+    return in_ms;
+}
+
+// What those that want memory could use soon and is not there. Where one has its turn it gets it
+// step by step as well, as others' memory is needed where it is until then.
+std::uint64_t to_ask_kib(const GuardView& view, const Running& now, std::uint64_t spendable_kib) {
+    std::uint64_t wanted_kib = 0;
+    for (const GuardFork& fork : view.forks) {
+        if (counts(fork) && wants(fork)) {
+            wanted_kib += std::min(lacks_kib(fork), kGuardStepKib);
+        }
+    }
+    return wanted_kib == 0 ? 0 : minus(wanted_kib + 2 * now.exposed_kib(), spendable_kib);
+}
+
+}  // namespace
+
+GuardPlan guard(const GuardView& view) {
+    GuardPlan plan;
+    plan.spendable_kib = minus(view.free_kib, view.floor_kib);
+    std::uint64_t ever_kib = 0;
+    for (const GuardFork& fork : view.forks) {
+        ever_kib += counts(fork) ? lacks_kib(fork) : 0;
+    }
+    plan.lacking_kib = minus(ever_kib, plan.spendable_kib);
+    const Running running(view, kGuardLookMs);
+    for (const std::size_t i : by_claim(view, std::nullopt)) {
+        const GuardFork& fork = view.forks[i];
+        if (!running.may(i)) {
+            ++plan.waiting;
+        }
+        if (fork.runs && !running.may(i)) {
+            plan.hold.insert(plan.hold.begin(), i);  // those that grow most first
+        }
+        if (fork.starved && running.may(i)) {
+            plan.feed.push_back(i);
+        }
+        if (fork.held && running.may(i)) {
+            plan.let_go.push_back(i);
+        }
+    }
+    if (plan.lacking_kib == 0) {
+        return plan;  // whatever they do, there is enough
+    }
+    plan.ask_kib = to_ask_kib(view, running, plan.spendable_kib);
+    plan.look_in_ms = next_look_ms(view, running, plan);
+    return plan;
+}
+
+}  // namespace xenpack
