@@ -116,6 +116,12 @@ Domain* Host::find(std::uint32_t domid) {
     return found != domains_.end() && (*found)->domid == domid ? found->get() : nullptr;
 }
 
+void Host::feed(Domain& domain) {
+    if (domain.fork) {
+        domain.fork->starved = false;
+    }
+}
+
 void Host::set_target(Domain& domain, std::uint64_t target_kib, bool keep_limit) {
     const std::uint64_t limit_kib = target_kib + kLimitSlackKib;
     domain.limit_kib = keep_limit ? std::max(domain.limit_kib, limit_kib) : limit_kib;
@@ -159,16 +165,15 @@ void Host::write_pages(Domain& domain, std::int64_t dt_ms) {
     const double share = 1 - std::exp(-static_cast<double>(fork.age_ms) / 1000 / kRewrittenInS);
     const std::uint64_t written =
         kWrittenAtOnceKib + (used - before) +
-        whole_pages(static_cast<std::uint64_t>(static_cast<double>(before) * share));
+        whole_pages(static_cast<std::uint64_t>(static_cast<double>(before) * share)) +
+        domain.config.fork_writes_kib_per_s * static_cast<std::uint64_t>(fork.age_ms) / 1000;
     const std::uint64_t own = std::min(whole_pages(written), domain.held_kib());
     if (own <= domain.current_kib) {
         return;
     }
-    const std::uint64_t more = own - domain.current_kib;
-    if (more > free_kib_) {
-        fork.starved = true;
-        return;
-    }
+    const std::uint64_t wanted = own - domain.current_kib;
+    const std::uint64_t more = std::min(wanted, whole_pages(free_kib_));
+    fork.starved = more < wanted;
     domain.current_kib += more;
     fork.shared_kib -= more;
     free_kib_ -= more;
@@ -180,7 +185,7 @@ void Host::step(std::int64_t dt_ms) {
     }
     now_ms_ += dt_ms;
     for (const auto& domain : domains_) {
-        if (!domain->paused) {
+        if (!domain->paused && !(domain->fork && domain->fork->starved)) {
             run_balloon(*domain, dt_ms);
             domain->guest.step(dt_ms, domain->held_kib());
             if (domain->fork) {

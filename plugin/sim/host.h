@@ -29,6 +29,9 @@ struct DomainConfig {
     unsigned vcpus = 1;
     GuestConfig guest;  // its static_max_kib is set by the host
     BalloonConfig balloon;
+    // What a fork of it writes each second, over memory that it shares, until all is its own;
+    // beside what its workload asks for.
+    std::uint64_t fork_writes_kib_per_s = 0;
 };
 
 // A fork's memory is its template's until it writes: a page that it has written is its own, and
@@ -37,7 +40,7 @@ struct ForkState {
     std::uint64_t shared_kib = 0;
     std::uint64_t used_before_kib = 0;  // by its guest when it was forked
     std::int64_t age_ms = 0;            // for which it has run
-    bool starved = false;  // it has written where Xen had no page to give, which ends a fork
+    bool starved = false;  // it writes where Xen had no page to give, and waits until it is fed
 };
 
 struct Domain {
@@ -78,6 +81,9 @@ class Host {
     [[nodiscard]] Domain* find(std::uint32_t domid);
     // In ascending domid.
     [[nodiscard]] const std::vector<std::unique_ptr<Domain>>& domains() const { return domains_; }
+
+    // What a fork that is starved waits for is tried again.
+    static void feed(Domain& domain);
 
     // As XENPACK_TARGET_SHORT: limit, then target. With keep_limit the limit is not lowered.
     void set_target(Domain& domain, std::uint64_t target_kib, bool keep_limit);

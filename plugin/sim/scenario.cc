@@ -158,6 +158,7 @@ void read_forking(Keys& keys, ZonePlan& zone) {
     if (end_ms >= 0) {
         zone.forks_end_ms = end_ms;
     }
+    keys.size("fork-writes", zone.config.fork_writes_kib_per_s, 0, kMostZoneKib);
 }
 
 struct Repeat {

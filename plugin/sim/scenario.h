@@ -49,7 +49,7 @@ struct ZonePlan {
     Compliance identity = Compliance::works;  // in a fork
     bool suspends = true;
     std::optional<std::int64_t>
-        forks_end_ms;  // each of its forks shuts down so long after it began
+        forks_end_ms;  // each of its forks shuts down when it has run for so long
 };
 
 struct Scenario {

@@ -360,6 +360,22 @@ int table_destroy(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t
     });
 }
 
+int table_adopt(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16]) {
+    return answer(ts, [&](Toolstack& t) { return done(t.world().adopt(domid, uuid_in(uuid))); });
+}
+
+int table_feed(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16]) {
+    return answer(ts, [&](Toolstack& t) { return done(t.world().feed(domid, uuid_in(uuid))); });
+}
+
+int table_hold(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16]) {
+    return answer(ts, [&](Toolstack& t) { return done(t.world().hold(domid, uuid_in(uuid))); });
+}
+
+int table_let_go(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16]) {
+    return answer(ts, [&](Toolstack& t) { return done(t.world().let_go(domid, uuid_in(uuid))); });
+}
+
 int table_open_store(const xenpack_loop_ops* loop_ops, void* loop, const xenpack_own_store** ops_r,
                      void** store_r, char* error, std::size_t size) noexcept try {
     *store_r = new Store(*loop_ops, loop);
@@ -394,10 +410,10 @@ constexpr xenpack_toolstack_ops kTable{
     table_seal,
     table_fork,
     table_destroy,
-    nullptr,
-    nullptr,
-    nullptr,
-    nullptr,
+    table_adopt,
+    table_feed,
+    table_hold,
+    table_let_go,
 };
 
 }  // namespace

@@ -16,11 +16,22 @@ namespace xenpack::sim {
 namespace {
 
 constexpr std::int64_t kRetryMs = 1'000;
-// SHUTDOWN_poweroff and _crash of xen/sched.h.
+// SHUTDOWN_poweroff of xen/sched.h.
 constexpr int kPoweroff = 0;
-constexpr int kCrash = 3;
 constexpr std::size_t kFloodWrites = 5;  // in a step: 50 a second
 constexpr std::uint64_t kMib = 1024;
+// Xen's low-memory mark, which it halves until it is under what is free at its boot, and each time
+// that it has said so (page_alloc.c, setup_low_mem_virq and check_low_mem_virq).
+constexpr std::uint64_t kLowKib = 64 * kMib;
+constexpr std::uint64_t kLowLeastKib = 4;
+
+std::uint64_t first_low_kib(std::uint64_t free_kib) {
+    std::uint64_t low_kib = kLowKib;
+    while (low_kib >= free_kib && low_kib > kLowLeastKib) {
+        low_kib /= 2;
+    }
+    return low_kib;
+}
 
 std::string domain_path(std::uint32_t domid, std::string_view below) {
     return fmt::format("/local/domain/{}/{}", domid, below);
@@ -68,7 +79,8 @@ World::World(Scenario scenario, Store& store, Say say)
       say_(std::move(say)),
       host_(scenario.host),
       cpus_(scenario.cpus),
-      sharing_(scenario.sharing) {
+      sharing_(scenario.sharing),
+      low_kib_(first_low_kib(host_.free_kib())) {
     write_dom0();
     happened(XENPACK_DOMAIN_CREATED, 0, {});
     zones_.reserve(scenario.zones.size());
@@ -93,6 +105,21 @@ void World::step(std::int64_t dt_ms) {
         }
     }
     std::erase_if(zones_, [](const auto& zone) { return zone->order && zone->life == Life::gone; });
+    say_low_memory();
+}
+
+void World::say_low_memory() {
+    if (host_.free_kib() <= low_kib_) {
+        happened(XENPACK_HOST_LOW, 0, {});
+        low_again_kib_ = 2 * low_kib_;
+        low_kib_ = std::max(kLowLeastKib, low_kib_ / 2);
+    } else if (low_again_kib_ && host_.free_kib() >= *low_again_kib_) {
+        low_kib_ *= 2;
+        low_again_kib_.reset();
+        if (low_kib_ < kLowKib) {
+            low_again_kib_ = 4 * low_kib_;
+        }
+    }
 }
 
 std::optional<std::int64_t> World::next_step_ms() const {
@@ -183,10 +210,16 @@ void World::start(Zone& zone) {
 
 void World::run(Zone& zone) {
     const std::int64_t now_ms = host_.now_ms();
-    if (zone.plan.end_ms && now_ms >= *zone.plan.end_ms) {
+    const std::optional<ForkState>& fork = zone.domain->fork;
+    if (zone.holds > 0 || (fork && fork->starved)) {
+        if (fork && fork->starved && !std::exchange(zone.starved_said, true)) {
+            happened(XENPACK_FORK_STARVED, zone.domain->domid, zone.uuid);
+        }
+        return;
+    }
+    const std::int64_t lived_ms = fork ? fork->age_ms : now_ms;
+    if (zone.plan.end_ms && lived_ms >= *zone.plan.end_ms) {
         shut_down(zone, kPoweroff);
-    } else if (zone.domain->fork && zone.domain->fork->starved) {
-        shut_down(zone, kCrash);
     } else if (zone.plan.save_for_ms > 0 && now_ms >= zone.plan.save_ms) {
         zone.domain->paused = true;
         zone.life = Life::saved;
@@ -326,7 +359,8 @@ xenpack_domain World::view_of(const Zone& zone) const {
     domain.flags = XENPACK_DOMAIN_IS_HVM;
     const bool never_ran =
         zone.life == Life::built || zone.life == Life::forking || zone.life == Life::held;
-    const bool paused = never_ran || zone.life == Life::saved || zone.life == Life::sealed;
+    const bool paused =
+        never_ran || zone.holds > 0 || zone.life == Life::saved || zone.life == Life::sealed;
     domain.flags |= paused ? std::uint32_t{XENPACK_DOMAIN_IS_PAUSED} : 0U;
     domain.flags |= never_ran ? std::uint32_t{XENPACK_DOMAIN_NEVER_RAN} : 0U;
     if (zone.life == Life::shut_down || zone.life == Life::sealing) {

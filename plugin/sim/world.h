@@ -80,6 +80,11 @@ class World {
     };
     [[nodiscard]] Expected<void> fork(const ForkOrder& order, Done done);
     [[nodiscard]] Expected<void> destroy(std::uint32_t domid, const Uuid& uuid, Done done);
+    // What keeps forks whole: a fork is served from the start.
+    [[nodiscard]] Expected<void> adopt(std::uint32_t domid, const Uuid& uuid);
+    [[nodiscard]] Expected<void> feed(std::uint32_t domid, const Uuid& uuid);
+    [[nodiscard]] Expected<void> hold(std::uint32_t domid, const Uuid& uuid);
+    [[nodiscard]] Expected<void> let_go(std::uint32_t domid, const Uuid& uuid);
     // Calls to be made, in order, of what has ended since the last time.
     [[nodiscard]] std::vector<std::function<void()>> take_finished();
     // All that is under way ends with ECANCELED.
@@ -121,6 +126,8 @@ class World {
         std::string quiet_said;  // what that has written of it
         std::string forked_said;
         std::optional<ForkOrder> order;  // it is a fork
+        unsigned holds = 0;              // pauses by hold()
+        bool starved_said = false;
         int shutdown_reason = 0;
         std::string new_name;  // once it is sealed
         std::int64_t began_ms = 0;
@@ -132,6 +139,8 @@ class World {
     void live(Zone& zone);
     void live_as_template(Zone& zone);
     void live_as_fork(Zone& zone);
+    void settle_pause(Zone& zone) const;
+    void say_low_memory();
     void begin_fork(Zone& zone);
     void complete_fork(Zone& zone);
     void suspended(Zone& zone);
@@ -162,8 +171,10 @@ class World {
     Host host_;
     unsigned cpus_;
     bool sharing_;
-    std::vector<std::unique_ptr<Zone>> zones_;  // in the scenario's order, and then the forks
-    std::map<std::uint32_t, Zone*> living_;     // those with a domain, by domid
+    std::uint64_t low_kib_;                       // at which Xen says so
+    std::optional<std::uint64_t> low_again_kib_;  // and at which it takes back the last halving
+    std::vector<std::unique_ptr<Zone>> zones_;    // in the scenario's order, and then the forks
+    std::map<std::uint32_t, Zone*> living_;       // those with a domain, by domid
     std::vector<xenpack_event> events_;
     std::vector<std::function<void()>> finished_;
 };

@@ -143,10 +143,7 @@ Expected<void> World::fork(const ForkOrder& order, Done done) {
     plan.name = order.name;
     plan.start_ms = host_.now_ms();
     plan.save_for_ms = 0;
-    plan.end_ms.reset();
-    if (plan.forks_end_ms) {
-        plan.end_ms = host_.now_ms() + *plan.forks_end_ms;
-    }
+    plan.end_ms = plan.forks_end_ms;
     auto zone = std::make_unique<Zone>(std::move(plan), order.uuid);
     zone->reporter = source.reporter;
     zone->kept = source.kept;
@@ -202,12 +199,61 @@ void World::complete_fork(Zone& zone) {
     zone.life = Life::held;
     if (!zone.order->paused) {
         zone.life = Life::runs;
-        zone.domain->paused = false;
+        settle_pause(zone);
         happened(XENPACK_DOMAIN_UNPAUSED, domid, zone.uuid);
     }
     const auto took_us = static_cast<std::uint32_t>((host_.now_ms() - zone.began_ms) * 1000);
     const xenpack_fork_result result{domid, took_us / 2, 0, took_us / 2, 0, took_us};
     finish(zone, 0, "", &result);
+}
+
+// ---- when memory runs out -----------------------------------------------------------------------
+
+void World::settle_pause(Zone& zone) const {
+    zone.domain->paused = zone.life != Life::runs || zone.holds > 0;
+}
+
+Expected<void> World::adopt(std::uint32_t domid, const Uuid& uuid) {
+    const auto found = find(domid, uuid);
+    if (!found) {
+        return tl::unexpected(found.error());
+    }
+    if (!(*found)->order) {
+        return fail_with(EINVAL, "{} is no fork", (*found)->plan.name);
+    }
+    return {};
+}
+
+Expected<void> World::feed(std::uint32_t domid, const Uuid& uuid) {
+    return find(domid, uuid).map([](Zone* zone) {
+        Host::feed(*zone->domain);
+        zone->starved_said = false;
+    });
+}
+
+Expected<void> World::hold(std::uint32_t domid, const Uuid& uuid) {
+    return find(domid, uuid).map([this](Zone* zone) {
+        if (++zone->holds == 1 && zone->life == Life::runs) {
+            happened(XENPACK_DOMAIN_PAUSED, zone->domain->domid, zone->uuid);
+        }
+        settle_pause(*zone);
+    });
+}
+
+Expected<void> World::let_go(std::uint32_t domid, const Uuid& uuid) {
+    const auto found = find(domid, uuid);
+    if (!found) {
+        return tl::unexpected(found.error());
+    }
+    Zone& zone = **found;
+    if (zone.holds == 0) {
+        return fail_with(EINVAL, "{} is not held", zone.plan.name);
+    }
+    if (--zone.holds == 0 && zone.life == Life::runs) {
+        happened(XENPACK_DOMAIN_UNPAUSED, zone.domain->domid, zone.uuid);
+    }
+    settle_pause(zone);
+    return {};
 }
 
 // ---- their ends ---------------------------------------------------------------------------------

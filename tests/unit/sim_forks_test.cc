@@ -3,6 +3,7 @@
 // destroy of plugin/toolstack.h, and what a simulated reporter answers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <optional>
@@ -75,6 +76,13 @@ class SimForks : public testing::Test {
     std::string text(const std::string& path) {
         const std::string* value = store_.read(path);
         return value == nullptr ? "(nothing)" : *value;
+    }
+    std::vector<xenpack_event_type> events() {
+        std::vector<xenpack_event_type> types;
+        for (const xenpack_event& event : world_->take_events()) {
+            types.push_back(event.type);
+        }
+        return types;
     }
     xenpack_domain web() { return world_->domain(1, kWeb).value(); }
 
@@ -229,6 +237,80 @@ TEST_F(SimForks, AForkThatEndsWaitsToBeDestroyed) {
     const xenpack_domain fork = world_->domain(domid, kJob).value();
     EXPECT_NE(fork.flags & XENPACK_DOMAIN_IS_SHUTDOWN, 0U);
     EXPECT_EQ(fork.shutdown_reason, 0);
+}
+
+// ---- when memory runs out -----------------------------------------------------------------------
+
+TEST_F(SimForks, AForkThatIsHeldDoesNothingUntilEachHoldHasEnded) {
+    begin_sealed("fork-end = 1s\nfork-writes = 10M\n");
+    const std::uint32_t domid = forked();
+    ASSERT_TRUE(world_->adopt(domid, kJob));
+    EXPECT_EQ(world_->adopt(1, kWeb).error().code, EINVAL);
+    EXPECT_EQ(world_->hold(domid, kWeb).error().code, ESRCH);
+    EXPECT_EQ(world_->let_go(domid, kJob).error().code, EINVAL);
+    (void)world_->take_events();
+    ASSERT_TRUE(world_->hold(domid, kJob));
+    ASSERT_TRUE(world_->hold(domid, kJob));
+    const xenpack_domain before = world_->domain(domid, kJob).value();
+    EXPECT_NE(before.flags & XENPACK_DOMAIN_IS_PAUSED, 0U);
+    pass(5'000);
+    ASSERT_TRUE(world_->let_go(domid, kJob));
+    pass(5'000);
+    xenpack_domain fork = world_->domain(domid, kJob).value();
+    EXPECT_EQ(fork.current_kib, before.current_kib);
+    EXPECT_EQ(fork.flags, before.flags) << "its time has stood still too";
+    ASSERT_TRUE(world_->let_go(domid, kJob));
+    EXPECT_EQ(events(), (std::vector{XENPACK_DOMAIN_PAUSED, XENPACK_DOMAIN_UNPAUSED}));
+    pass(600);
+    fork = world_->domain(domid, kJob).value();
+    EXPECT_GT(fork.current_kib, before.current_kib);
+    pass(1'000);
+    fork = world_->domain(domid, kJob).value();
+    EXPECT_NE(fork.flags & XENPACK_DOMAIN_IS_SHUTDOWN, 0U);
+}
+
+TEST_F(SimForks, OneThatIsStarvedSaysSoOnceAndGoesOnWhenItIsFed) {
+    begin_sealed("fork-writes = 40M\n[host]\nmemory = 512M\nxen = 32M\ndom0 = 384M\n");
+    const std::uint32_t domid = forked();
+    (void)world_->take_events();
+    pass(3'000);
+    EXPECT_EQ(world_->host().free_kib, 0U);
+    const auto said = events();
+    EXPECT_EQ(std::ranges::count(said, XENPACK_FORK_STARVED), 1);
+    EXPECT_EQ(std::ranges::count(said, XENPACK_DOMAIN_SHUT_DOWN), 0);
+    ASSERT_TRUE(world_->feed(domid, kJob));
+    pass(500);
+    EXPECT_EQ(events(), std::vector{XENPACK_FORK_STARVED}) << "there is still nothing";
+    EXPECT_EQ(world_->feed(domid, kWeb).error().code, ESRCH);
+}
+
+// The marks of Xen's check_low_mem_virq: each half of the last, until twice what was said is free.
+TEST_F(SimForks, XenSaysThatMemoryIsLowAtEachHalving) {
+    begin_sealed("fork-writes = 30M\n[host]\nmemory = 640M\nxen = 32M\ndom0 = 448M\n");
+    ASSERT_GT(world_->host().free_kib, 64 * kMib);
+    (void)world_->take_events();
+    const std::uint32_t domid = forked();
+    std::vector<std::uint64_t> marks;
+    for (int step = 0; step < 40; ++step) {
+        pass(kStepMs);
+        for (const auto type : events()) {
+            if (type == XENPACK_HOST_LOW) {
+                marks.push_back(world_->host().free_kib);
+            }
+        }
+    }
+    ASSERT_GE(marks.size(), 2U);
+    EXPECT_LE(marks[0], 64 * kMib);
+    EXPECT_GT(marks[0], 56 * kMib);
+    EXPECT_LE(marks[1], 32 * kMib);
+    Ended gone;
+    ASSERT_TRUE(world_->destroy(domid, kJob, into(gone)));
+    pass(500);
+    (void)world_->take_events();
+    (void)forked();
+    pass(2'000);
+    const auto again = events();
+    EXPECT_GT(std::ranges::count(again, XENPACK_HOST_LOW), 0);
 }
 
 // ---- its reporter -------------------------------------------------------------------------------

@@ -312,13 +312,44 @@ TEST(SimHost, AForkThatWritesWhereNothingIsFreeIsStarved) {
     const std::uint64_t left = host.free_kib() - Host::start_cost_kib(domain_of(0, 0));
     DomainConfig rest = domain_of(0, 0);
     rest.memory_kib = left - 4 * kMib;
-    ASSERT_NE(host.create(rest, steady(kMib)), nullptr);
+    const Domain* const hog = host.create(rest, steady(kMib));
+    ASSERT_NE(hog, nullptr);
     for (int second = 0; second < 600 && !fork->fork->starved; ++second) {
         run(host, 1'000);
     }
     EXPECT_TRUE(fork->fork->starved);
     EXPECT_EQ(accounted_kib(host), host.config().total_kib);
+    EXPECT_EQ(host.free_kib(), 0U) << "it has taken what there was";
     EXPECT_EQ(host.fork(*source), nullptr) << "there is no room for another";
+    const std::int64_t worked_ms = fork->guest.stats().worked_ms;
+    run(host, 1'000);
+    EXPECT_EQ(fork->guest.stats().worked_ms, worked_ms) << "it waits";
+    Host::feed(*fork);
+    run(host, 1'000);
+    EXPECT_TRUE(fork->fork->starved) << "there is still nothing";
+    host.destroy(hog->domid);
+    Host::feed(*fork);
+    run(host, 1'000);
+    EXPECT_FALSE(fork->fork->starved);
+    EXPECT_GT(fork->guest.stats().worked_ms, worked_ms);
+}
+
+TEST(SimHost, AForkMayBeToldToWriteOverAllThatItShares) {
+    Host host(host_of(2048));
+    DomainConfig config = domain_of(256, 256);
+    config.fork_writes_kib_per_s = 20 * kMib;
+    Domain* const source = host.create(config, steady(10 * kMib));
+    run(host, 5'000);
+    source->paused = true;
+    Domain* const fork = host.fork(*source);
+    fork->paused = false;
+    run(host, 5'000);
+    EXPECT_GE(fork->current_kib, 100 * kMib);
+    EXPECT_LT(fork->current_kib, 110 * kMib);
+    run(host, 10'000);
+    EXPECT_EQ(fork->current_kib, 256 * kMib);
+    EXPECT_EQ(fork->fork->shared_kib, 0U);
+    EXPECT_EQ(accounted_kib(host), host.config().total_kib);
 }
 
 }  // namespace
