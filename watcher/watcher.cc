@@ -78,6 +78,11 @@ Expected<void> Watcher::start() {
 }
 
 void Watcher::on_host_event(const xenpack_event& event) {
+    if (event.type == XENPACK_FORK_STARVED) {
+        ZoneKey key{event.domid, {}};
+        std::ranges::copy(event.uuid, key.uuid.begin());
+        forks_->keeper().starved(key, Loop::now_ms());
+    }
     if (event.type == XENPACK_HOST_LOST) {
         rooms_.loop.defer(failed_);
     } else if (!looking_) {  // what a look learns it sees anyway
@@ -113,9 +118,11 @@ void Watcher::look() {
     refresh_views(facts, now_ms);
     HostView host = host_view(facts, config_, ledger_);
     host.promised_kib += keep_dom0(host, now_ms);
+    host.wanted_by_starts_kib += forks_->keeper().ask_kib();
     const Plan decided = plan(host, ledger_, now_ms);
     reserve_kib_ = decided.reserve_kib;
     spendable_kib_ = decided.spendable_kib;
+    guard_forks(host, decided, now_ms);
     carry_out(decided, by_slot_, now_ms, *this);
     note_waiting(decided);
     grant_starts(decided);
@@ -309,7 +316,10 @@ void Watcher::note_host(const Plan& decided, std::int64_t now_ms) {
             publish(
                 about_host(DecisionKind::host,
                            fmt::format("{} for {} MiB more than the {} MiB that are free to give",
-                                       decided.waiting.empty() ? "starts wait" : "zones wait",
+                                       !decided.waiting.empty()          ? "zones wait"
+                                       : desk_->book().waiting_kib() > 0 ? "starts wait"
+                                       : forks_->keeper().ask_kib() > 0  ? "forks wait"
+                                                                         : "starts wait",
                                        decided.waiting_kib / 1024, decided.spendable_kib / 1024)));
         }
         shortage_said_ = true;
@@ -330,6 +340,9 @@ void Watcher::schedule(const Plan& decided, std::int64_t now_ms) {
     };
     for (const Zone* zone : zones_->all()) {
         consider(zone->wake_ms);
+    }
+    if (const auto at_ms = forks_->keeper().next_look_ms()) {
+        consider(*at_ms);
     }
     if (shortage_said_) {
         consider(shortage_ms_ + kCalmAfterShortageMs);

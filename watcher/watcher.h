@@ -122,6 +122,8 @@ class Watcher final : public Zones::Mediator,
     [[nodiscard]] nlohmann::json reservations_json() const;
     // Templates and forks: in watcher_fork.cc.
     [[nodiscard]] Expected<void> look_at_forks();
+    // What the plan promises to zones is not the forks'.
+    void guard_forks(const HostView& host, const Plan& decided, std::int64_t now_ms);
     [[nodiscard]] static bool is_for_forks(std::uint64_t caller);
     void forks_memory_answered(std::uint64_t caller, const Reservation& reservation,
                                const Expected<void>& granted);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "watcher/kib.h"
 #include "watcher/loop/loop.h"
 #include "watcher/watcher.h"
 #include "watcher/watcher_asked.h"
@@ -231,6 +232,24 @@ void Watcher::memory_done(std::uint64_t reservation, bool all_taken) {
     }
 }
 
+// Before the plan is carried out: who is to be held is held before zones grow. Below the floor is
+// what zones in danger may still be given, and what Xen needs for itself.
+void Watcher::guard_forks(const HostView& host, const Plan& decided, std::int64_t now_ms) {
+    Keeper& keeper = forks_->keeper();
+    Keeper::Host found;
+    if (keeper.has_forks()) {
+        std::uint64_t promised_kib = host.promised_kib + ledger_.pending_kib();
+        for (const Change& change : decided.grow) {
+            promised_kib += minus(change.to_kib, change.from_kib);
+        }
+        found.free_kib = minus(host.free_kib, promised_kib);
+        found.floor_kib = std::max(decided.emergency_kib, kEmergencyLeastKib);
+        found.could_come_kib = supply().could_give_kib;
+        found.cpus = host_.cpus;
+    }
+    keeper.act(found, zones_->all(), now_ms);
+}
+
 // ---- what is shown ------------------------------------------------------------------------------
 
 json Watcher::templates_json() const {
@@ -274,6 +293,11 @@ void Watcher::add_fork_json(const Zone& zone, json& members) const {
     members["fork_state"] = zone.family.kind == Family::Kind::fork ? "complete" : "building";
     members["ready"] = forks_->is_ready(zone);
     members["shared_kib"] = zone.domain.shared_kib;
+    const auto waiting = forks_->keeper().waiting(zone.key);
+    members["held"] = waiting && waiting->held;
+    members["starved"] = waiting && waiting->starved;
+    members["waits_ms"] = waiting ? json(Loop::now_ms() - waiting->since_ms) : json(nullptr);
+    members["waits_why"] = waiting ? json(waiting->why) : json(nullptr);
 }
 
 }  // namespace xenpack

@@ -260,7 +260,8 @@ void Watcher::grant_starts(const Plan& decided) {
     if (desk_->book().entries().empty() && desk_->faults().empty()) {
         return;
     }
-    desk_->grant(decided.left_kib);
+    // Who is there already goes before who is to come.
+    desk_->grant(minus(decided.left_kib, forks_->keeper().ask_kib()));
     desk_->expire(supply());
 }
 

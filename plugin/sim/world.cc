@@ -80,6 +80,7 @@ World::World(Scenario scenario, Store& store, Say say)
       host_(scenario.host),
       cpus_(scenario.cpus),
       sharing_(scenario.sharing),
+      seen_free_kib_(host_.free_kib()),
       low_kib_(first_low_kib(host_.free_kib())) {
     write_dom0();
     happened(XENPACK_DOMAIN_CREATED, 0, {});
@@ -108,7 +109,11 @@ void World::step(std::int64_t dt_ms) {
     say_low_memory();
 }
 
+// Xen looks when it allocates.
 void World::say_low_memory() {
+    if (std::exchange(seen_free_kib_, host_.free_kib()) == host_.free_kib()) {
+        return;
+    }
     if (host_.free_kib() <= low_kib_) {
         happened(XENPACK_HOST_LOW, 0, {});
         low_again_kib_ = 2 * low_kib_;

@@ -139,7 +139,7 @@ class World {
     void live(Zone& zone);
     void live_as_template(Zone& zone);
     void live_as_fork(Zone& zone);
-    void settle_pause(Zone& zone) const;
+    static void settle_pause(Zone& zone);
     void say_low_memory();
     void begin_fork(Zone& zone);
     void complete_fork(Zone& zone);
@@ -171,6 +171,7 @@ class World {
     Host host_;
     unsigned cpus_;
     bool sharing_;
+    std::uint64_t seen_free_kib_;                 // when that was last looked at
     std::uint64_t low_kib_;                       // at which Xen says so
     std::optional<std::uint64_t> low_again_kib_;  // and at which it takes back the last halving
     std::vector<std::unique_ptr<Zone>> zones_;    // in the scenario's order, and then the forks

@@ -209,7 +209,7 @@ void World::complete_fork(Zone& zone) {
 
 // ---- when memory runs out -----------------------------------------------------------------------
 
-void World::settle_pause(Zone& zone) const {
+void World::settle_pause(Zone& zone) {
     zone.domain->paused = zone.life != Life::runs || zone.holds > 0;
 }
 

@@ -75,6 +75,18 @@ TEST(StatusView, TemplatesAreATable) {
     EXPECT_THAT(render_templates(json::array(), {}), HasSubstr("xenpack template create"));
 }
 
+TEST(StatusView, AForkThatWaitsForMemorySaysWhy) {
+    json fork{{"name", "job-1"},  {"domid", 4},         {"current_kib", 2048},
+              {"ready", true},    {"template", "base"}, {"held", true},
+              {"starved", false}, {"waits_ms", 3200},   {"waits_why", "no\x1b room"}};
+    EXPECT_EQ(render_fork(fork),
+              "  job-1 (4)  2M of its own  ready, of base  held for 3s: no\\x1b room\n");
+    fork["starved"] = true;
+    EXPECT_THAT(render_fork(fork), HasSubstr("  starved for 3s: "));
+    fork["waits_why"] = nullptr;
+    EXPECT_EQ(render_fork(fork), "  job-1 (4)  2M of its own  ready, of base\n");
+}
+
 TEST(StatusView, AForkThatWasMadeIsALine) {
     json fork{{"name", "job-1"},
               {"domid", 4},

@@ -35,6 +35,9 @@ struct Host {
     int missing_n = 0;
     int answer = 0;  // to what is asked of it
     std::vector<std::function<void(int)>> owed;
+    std::uint64_t free_kib = 1 << 20;
+    std::vector<std::string> whole;  // what was done to keep forks whole, in order
+    const xenpack_watcher_ops* watcher = nullptr;
 };
 Host host;
 
@@ -42,7 +45,10 @@ std::string name_of(std::uint32_t domid) {
     return "domain " + std::to_string(domid);
 }
 
-int table_open(const xenpack_watcher_ops*, xenpack_toolstack** ts_r, char*, std::size_t) {
+int table_open(const xenpack_watcher_ops* watcher, xenpack_toolstack** ts_r, char*, std::size_t) {
+    static xenpack_watcher_ops kept;
+    kept = *watcher;
+    host.watcher = &kept;
     *ts_r = reinterpret_cast<xenpack_toolstack*>(&host);
     return 0;
 }
@@ -60,7 +66,9 @@ void table_close(xenpack_toolstack*) {
 
 int table_host(xenpack_toolstack*, xenpack_host* host_r) {
     *host_r = {};
-    host_r->total_kib = host_r->free_kib = 1 << 20;
+    host_r->total_kib = 1 << 20;
+    host_r->free_kib = host.free_kib;
+    host_r->cpus = 2;
     return 0;
 }
 
@@ -100,6 +108,37 @@ int table_destroy(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t*, 
     return 0;
 }
 
+void set_paused(std::uint32_t domid, bool paused) {
+    for (xenpack_domain& domain : host.domains) {
+        if (domain.domid == domid) {
+            domain.flags &= ~std::uint32_t{XENPACK_DOMAIN_IS_PAUSED};
+            domain.flags |= paused ? std::uint32_t{XENPACK_DOMAIN_IS_PAUSED} : 0U;
+        }
+    }
+}
+
+int table_adopt(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t*) {
+    host.whole.push_back("adopt " + std::to_string(domid));
+    return 0;
+}
+
+int table_feed(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t*) {
+    host.whole.push_back("feed " + std::to_string(domid));
+    return 0;
+}
+
+int table_hold(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t*) {
+    host.whole.push_back("hold " + std::to_string(domid));
+    set_paused(domid, true);
+    return 0;
+}
+
+int table_let_go(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t*) {
+    host.whole.push_back("let_go " + std::to_string(domid));
+    set_paused(domid, false);
+    return 0;
+}
+
 const xenpack_toolstack_ops& table() {
     static const xenpack_toolstack_ops kTable = [] {
         xenpack_toolstack_ops ops{};
@@ -117,6 +156,10 @@ const xenpack_toolstack_ops& table() {
         ops.fork_missing = table_missing;
         ops.seal = table_seal;
         ops.destroy = table_destroy;
+        ops.adopt = table_adopt;
+        ops.feed = table_feed;
+        ops.hold = table_hold;
+        ops.let_go = table_let_go;
         return ops;
     }();
     return kTable;
@@ -152,6 +195,8 @@ class WatcherForkLeftTest : public ::testing::Test {
         const Uuid uuid = uuid_of(domid);
         std::ranges::copy(uuid, domain.uuid);
         domain.flags = flags;
+        domain.limit_kib = 512 * 1024;
+        domain.vcpus_online = 1;
         domain.shutdown_reason = reason;
         host.domains.push_back(domain);
         if (!name.empty()) {
@@ -190,6 +235,19 @@ class WatcherForkLeftTest : public ::testing::Test {
         look();
     }
     void look() { (void)watcher_->status(); }
+    void starve(std::uint32_t domid) {
+        xenpack_event event{XENPACK_FORK_STARVED, domid, {}, -1};
+        const Uuid uuid = uuid_of(domid);
+        std::ranges::copy(uuid, event.uuid);
+        host.watcher->on_event(host.watcher->user, &event);
+    }
+    void say_low() {
+        const xenpack_event event{XENPACK_HOST_LOW, 0, {}, -1};
+        host.watcher->on_event(host.watcher->user, &event);
+    }
+    bool has_done(const std::vector<std::string>& deeds) {
+        return soon([&] { return host.whole == deeds; });
+    }
     bool soon(const std::function<bool()>& so) { return run_until(loop_, so); }
     json fork() { return watcher_->status()["unmanaged"].at(0); }
     std::size_t intents() { return intents_.load()->size(); }
@@ -388,6 +446,96 @@ TEST_F(WatcherForkLeftTest, WhatAHostLacksIsNamedOneByOne) {
     EXPECT_EQ(refused.error().code, ENOSYS);
     EXPECT_THAT(refused.error().what,
                 HasSubstr("shares no memory: build it so; there is no block-xenpack"));
+}
+
+// ---- forks when memory runs out
+// ------------------------------------------------------------------
+
+TEST_F(WatcherForkLeftTest, EachForkIsServedAndHeldWhenXenHasLittleLeft) {
+    add_fork(5, "complete");
+    start();
+    EXPECT_THAT(host.whole, ElementsAre("adopt 5"));
+    EXPECT_EQ(fork()["held"], false);
+    EXPECT_EQ(fork()["waits_why"], nullptr);
+    host.free_kib = 30 * 1024;
+    say_low();
+    ASSERT_TRUE(has_done({"adopt 5", "hold 5"}));
+    EXPECT_EQ(node(5, "xenpack/held"), "guard");
+    EXPECT_EQ(fork()["held"], true);
+    EXPECT_THAT(fork()["waits_why"].get<std::string>(), HasSubstr("held until there is room"));
+    EXPECT_TRUE(control_.said("fork", "", "held until there is room: job"));
+    host.free_kib = 1 << 20;
+    say_low();
+    ASSERT_TRUE(has_done({"adopt 5", "hold 5", "let_go 5"}));
+    EXPECT_EQ(node(5, "xenpack/held"), "(nothing)");
+    EXPECT_EQ(fork()["held"], false);
+}
+
+TEST_F(WatcherForkLeftTest, OneThatStarvedIsHeldAndFedBeforeItGoesOn) {
+    add_fork(5, "complete");
+    start();
+    host.free_kib = 0;
+    starve(5);
+    ASSERT_TRUE(has_done({"adopt 5", "hold 5"}));
+    EXPECT_EQ(fork()["starved"], true);
+    EXPECT_TRUE(control_.said("fault", "job", "Xen had no memory left"));
+    host.free_kib = 1 << 20;
+    say_low();
+    ASSERT_TRUE(has_done({"adopt 5", "hold 5", "feed 5", "let_go 5"}));
+    EXPECT_EQ(fork()["starved"], false);
+}
+
+TEST_F(WatcherForkLeftTest, WhomAnEarlierDaemonHeldIsLetGoOnce) {
+    add_fork(5, "complete", XENPACK_DOMAIN_IS_PAUSED);
+    write(5, {{"xenpack/held", "guard"}});
+    add_fork(6, "complete");
+    write(6, {{"xenpack/held", "guard"}});
+    add_fork(7, "complete", XENPACK_DOMAIN_IS_PAUSED);
+    start();
+    ASSERT_TRUE(has_done({"adopt 5", "adopt 6", "adopt 7", "let_go 5"}));
+    EXPECT_TRUE(control_.said("fork", "job", "held for want of memory when xenpackd ended"));
+    EXPECT_EQ(node(5, "xenpack/held"), "(nothing)");
+    EXPECT_EQ(node(6, "xenpack/held"), "(nothing)") << "it ran: nobody held it";
+    look();
+    EXPECT_EQ(host.whole.size(), 4U) << "whom somebody else has paused is left alone";
+}
+
+TEST_F(WatcherForkLeftTest, WhomAnEarlierDaemonHeldIsHeldOnWhileThereIsNothing) {
+    host.free_kib = 0;
+    add_fork(5, "complete", XENPACK_DOMAIN_IS_PAUSED);
+    write(5, {{"xenpack/held", "guard"}, {"xenpack/fork/seed", "00"}});
+    start();
+    EXPECT_TRUE(soon([this] { return fork()["held"] == true; }));
+    EXPECT_EQ(node(5, "xenpack/held"), "guard");
+    EXPECT_THAT(host.calls, IsEmpty()) << "nor is it late with its identity";
+    EXPECT_THAT(host.whole, ElementsAre("adopt 5"));
+}
+
+TEST_F(WatcherForkLeftTest, OneThatSomebodyUnpausesIsHeldAgainWhereThereIsNothing) {
+    add_fork(5, "complete");
+    start();
+    host.free_kib = 0;
+    say_low();
+    ASSERT_TRUE(has_done({"adopt 5", "hold 5"}));
+    set_paused(5, false);
+    look();
+    EXPECT_TRUE(control_.said("fork", "job", "somebody has unpaused it"));
+    say_low();
+    ASSERT_TRUE(has_done({"adopt 5", "hold 5", "hold 5"}));
+}
+
+TEST_F(WatcherForkLeftTest, OneThatRunsBeforeItIsCompleteIsHeldToo) {
+    host.free_kib = 0;
+    host.answer = -EIO;  // it stays, as one does that is being made
+    add_fork(5, "building");
+    add_fork(6, "building", XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_NEVER_RAN);
+    start();
+    ASSERT_TRUE(has_done({"adopt 5", "hold 5"}));
+    look();
+    EXPECT_EQ(node(5, "xenpack/held"), "guard");
+    host.free_kib = 1 << 20;
+    say_low();
+    ASSERT_TRUE(has_done({"adopt 5", "hold 5", "let_go 5"}));
 }
 
 }  // namespace

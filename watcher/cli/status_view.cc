@@ -187,9 +187,15 @@ std::string render_status(const json& status, const Screen& screen) {
 
 std::string render_fork(const json& fork) {
     const bool ready = fork.value("ready", false);
-    return fmt::format("  {} ({})  {} of its own  {}, of {}\n", text_of(member(fork, "name")),
-                       number_of(member(fork, "domid")), size_of(member(fork, "current_kib")),
-                       ready ? "ready" : "not ready", text_of(member(fork, "template")));
+    std::string line =
+        fmt::format("  {} ({})  {} of its own  {}, of {}", text_of(member(fork, "name")),
+                    number_of(member(fork, "domid")), size_of(member(fork, "current_kib")),
+                    ready ? "ready" : "not ready", text_of(member(fork, "template")));
+    if (!member(fork, "waits_why").is_null()) {
+        line += fmt::format("  {} for {}: {}", fork.value("starved", false) ? "starved" : "held",
+                            age_of(member(fork, "waits_ms")), text_of(member(fork, "waits_why")));
+    }
+    return line + "\n";
 }
 
 std::string render_templates(const json& templates, const Screen& screen) {

@@ -13,6 +13,12 @@ Forks::Forks(Rooms rooms, Mediator& mediator)
     : rooms_(std::move(rooms)),
       mediator_(mediator),
       intents_(rooms_.intents),
+      keeper_(rooms_.store, rooms_.toolstack,
+              [this](const Zone* fork, bool fault, const std::string& sentence) {
+                  say(fault ? ForkNews::Kind::fault : ForkNews::Kind::fork,
+                      fork == nullptr ? "" : fork->name, fork == nullptr ? ZoneKey{} : fork->key,
+                      sentence);
+              }),
       wake_(rooms_.loop.make_timer([this] { wake(); })) {}
 
 Forks::~Forks() = default;
@@ -98,6 +104,7 @@ void Forks::forget(const Zone& gone) {
     ready_.erase(gone.key);
     told_.erase(gone.key);
     tried_.erase(gone.key);
+    keeper_.forget(gone.key);
     // Whatever it seems to have been: its nodes may have gone before it.
     const std::vector<std::string> orphans = names_below(gone.key.uuid);
     if (!orphans.empty()) {
@@ -115,6 +122,7 @@ void Forks::follow() {
         settled_intents_ = true;
         settle_intents();
     }
+    keeper_.follow(rooms_.zones.all(), Loop::now_ms());
     for (const Zone* zone : rooms_.zones.all()) {
         follow_zone(*zone);
     }

@@ -30,6 +30,7 @@
 
 #include "watcher/fork/brood.h"
 #include "watcher/fork/intents.h"
+#include "watcher/fork/keeper.h"
 #include "watcher/fork/progress.h"
 #include "watcher/loop/loop.h"
 #include "watcher/store/store.h"
@@ -145,6 +146,9 @@ class Forks {
     // Being made at this moment, or just made: its coming has been said.
     [[nodiscard]] bool has_told_of(const Zone& fork) const { return told_.contains(fork.key); }
     void forget(const Zone& gone);
+    // Keeps them whole when memory runs out; follow() tells it what there is.
+    [[nodiscard]] Keeper& keeper() { return keeper_; }
+    [[nodiscard]] const Keeper& keeper() const { return keeper_; }
     // The forks that there are of a template, by domid.
     [[nodiscard]] std::vector<const Zone*> children_of(const Uuid& template_uuid) const;
 
@@ -222,6 +226,7 @@ class Forks {
     Rooms rooms_;
     Mediator& mediator_;
     Intents intents_;
+    Keeper keeper_;
     std::uint64_t last_request_ = 0;
     std::map<ZoneKey, std::unique_ptr<Sealing>> seals_;
     std::map<std::uint64_t, std::unique_ptr<Request>> requests_;

@@ -248,6 +248,7 @@ void Forks::follow_child(const Uuid& uuid, bool fresh) {
     seen.there = zone != nullptr || !fresh;
     seen.paused =
         zone == nullptr ? child.paused : (zone->domain.flags & XENPACK_DOMAIN_IS_PAUSED) != 0;
+    seen.paused = seen.paused || keeper_.stands_still(child.key);
     if (zone != nullptr && (zone->domain.flags & XENPACK_DOMAIN_IS_SHUTDOWN) != 0 &&
         !is_suspend(zone->domain.shutdown_reason)) {
         seen.stopped = zone->domain.shutdown_reason;
@@ -480,7 +481,8 @@ void Forks::take_up_fork(const Zone& zone) {
     auto child = std::make_unique<Child>();
     child->key = zone.key;
     child->name = zone.name;
-    child->paused = (zone.domain.flags & XENPACK_DOMAIN_IS_PAUSED) != 0;
+    child->paused =
+        (zone.domain.flags & XENPACK_DOMAIN_IS_PAUSED) != 0 && !keeper_.stands_still(zone.key);
     child->patience.timeout_ms = kAnswerMs;
     child->began_ms = Loop::now_ms();
     for (const Zone* other : rooms_.zones.all()) {

@@ -48,7 +48,7 @@ inline constexpr std::int64_t kQuietMs = 80;
 // What is asked back from zones for each fork that wants memory, at a time.
 inline constexpr std::uint64_t kGuardStepKib = 32 * 1024;
 
-// A fork that is complete, and has not ended.
+// A fork that has not ended.
 struct GuardFork {
     std::uint64_t private_kib = 0;  // its own pages
     std::uint64_t size_kib = 0;     // the most it may come to hold

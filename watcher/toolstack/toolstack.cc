@@ -269,10 +269,12 @@ Expected<void> Toolstack::fork(const ForkRequest& request, ForkDone done) {
     return checked(r);
 }
 
-// A plugin that makes forks has all of these.
 Expected<void> Toolstack::tell(OfFork call, std::uint32_t domid, const Uuid& uuid) const {
     if (auto ok = can_fork(); !ok) {
         return ok;
+    }
+    if (call == nullptr) {
+        return fail_with(ENOSYS, "{} does not keep forks whole", description());
     }
     return checked(call(ts_, domid, uuid.data()));
 }

@@ -1,0 +1,83 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# Forks that are promised more memory than there is, as a person meets them: xenpack and xenpackd on
+# a simulated host, whose forks write over what they share. They wait for events, and must not need
+# Xen or root. XENPACK, XENPACKD and PLUGIN name what to test.
+
+load daemon
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../.." || return
+    export XENPACK=${XENPACK:-build/xenpack} XENPACKD=${XENPACKD:-build/xenpackd}
+    export PLUGIN=${PLUGIN:-$PWD/build/xenpack-sim.so}
+    export dir=$BATS_TEST_TMPDIR XENPACK_SOCKET=$BATS_TEST_TMPDIR/xenpack.sock
+    printf '%s\n' '[host]' 'reserve = 16M' 'emergency = 16M' 'start-reserve = 0M' '[daemon]' \
+        "toolstack = $PLUGIN" "socket = $XENPACK_SOCKET" >"$dir/xenpack.conf"
+}
+
+teardown() { kill -KILL "$(<"$dir/pid")" 2>/dev/null || :; }
+
+# begin HOG [KEY=VALUE...]: a host with a template whose forks write 50M each and end, and with
+# another zone of that size, which has these keys. They write so slowly that, even where the whole
+# simulation has to wait for a processor, they stay within what a look allows them.
+begin() {
+    {
+        printf '%s\n' '[host]' 'memory = 1G' 'xen = 32M' 'dom0 = 512M' 'cpus = 4' \
+            '[zone web]' 'memory = 64M' 'boot = 100ms' 'generate = ramp' 'base = 4M' 'peak = 4M' \
+            'fork-writes = 10M' 'fork-end = 5s' \
+            '[zone hog]' "memory = $1" 'boot = 100ms' 'generate = ramp' 'base = 4M' 'peak = 4M' "${@:2}"
+    } >"$dir/host.sim"
+    start_daemon "$dir/host.sim"
+    await "$dir/log" 'hog (2): found' 10
+    "$XENPACK" template create web --name base
+}
+
+# ended NUMBER SECONDS: that many forks come to their end by themselves, in that time.
+ended() {
+    local n
+    for ((n = 1; n <= $1; n++)); do
+        await "$dir/log" "job-$n ([0-9]*): fork: it has shut down (poweroff)" "$2"
+    done
+    for ((n = 1; n <= $1; n++)); do
+        await "$dir/log" "job-$n ([0-9]*): gone" 10
+    done
+    run grep -E '[(]crash|no memory left|: fault: ' "$dir/log"
+    echo "$output"
+    [ "$status" -eq 1 ]
+}
+
+@test "forks that fit only one after the other are held, and all end in turn" {
+    begin 256M
+    run "$XENPACK" fork base -n 5 --name 'job-%d' --until running
+    echo "$output"
+    [ "$status" -eq 0 ]
+    await "$dir/log" 'fork: [0-9]* MiB are free for forks, .*; held until there is room: job-' 10
+    ended 5 60
+    await "$dir/log" 'fork: no fork has to be held for want of memory any more' 15
+}
+
+@test "forks that do not fit wait until another zone has gone, are shown to, and then all end" {
+    begin 330M 'end = 15s'
+    "$XENPACK" fork base -n 4 --name 'job-%d' --until running
+    await "$dir/log" 'held until there is room: job-' 10
+    run "$XENPACK" status
+    echo "$output"
+    [[ $output == *"held for "*": it is held until there is room for what it may write; "*" MiB are free for forks"* ]]
+    "$XENPACK" status --json | grep -q '"held": true'
+    run grep -c 'held until there is room' "$dir/log"
+    [ "$output" -eq 1 ]
+    await "$dir/log" 'hog (2): gone' 30
+    ended 4 30
+}
+
+@test "a daemon that is killed while it holds forks is as good as new" {
+    begin 330M
+    "$XENPACK" fork base -n 4 --name 'job-%d' --until running
+    await "$dir/log" 'held until there is room: job-' 10
+    kill -KILL "$(<"$dir/pid")"
+    timeout 5 tail -s 0.05 --pid="$(<"$dir/keeper")" -f /dev/null
+    [ "$(<"$dir/status")" -eq 137 ]
+    begin 256M
+    "$XENPACK" fork base -n 4 --name 'job-%d' --until running
+    ended 4 60
+}

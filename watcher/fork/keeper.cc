@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// In the order of a look: what is new, what others have done, what is decided, what is said of it.
+#include "watcher/fork/keeper.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "watcher/fault_point.h"
+#include "watcher/fork/progress.h"
+#include "watcher/kib.h"
+
+namespace xenpack {
+namespace {
+
+// Names in one sentence.
+constexpr std::size_t kMostNamed = 5;
+
+bool is_paused(const Zone& zone) {
+    return (zone.domain.flags & XENPACK_DOMAIN_IS_PAUSED) != 0;
+}
+
+// One that writes, or may: it has not ended, and is complete or runs already before that. `held`:
+// by us, which says that it ran.
+bool is_kept(const Zone& zone, bool held) {
+    constexpr std::uint32_t kEnded = XENPACK_DOMAIN_IS_SHUTDOWN | XENPACK_DOMAIN_IS_DYING;
+    if (!zone.family.is_fork() || (zone.domain.flags & kEnded) != 0) {
+        return false;
+    }
+    return zone.family.kind == Family::Kind::fork || held || !is_paused(zone);
+}
+
+// The most it may come to hold: Xen refuses it more, and its kernel knows of no more.
+std::uint64_t size_kib(const Zone& fork) {
+    return std::min(fork.domain.limit_kib, fork.static_max_kib.value_or(fork.domain.limit_kib));
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+    std::string text;
+    for (std::size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) {
+        text += (i == 0 ? "" : ", ") + names[i];
+    }
+    return names.size() > kMostNamed
+               ? fmt::format("{} and {} more", text, names.size() - kMostNamed)
+               : text;
+}
+
+}  // namespace
+
+Keeper::Keeper(Store& store, Toolstack& toolstack, Say say)
+    : store_(store), toolstack_(toolstack), say_(std::move(say)) {}
+
+bool Keeper::stands_still(const ZoneKey& key) const {
+    const auto at = kept_.find(key);
+    return at != kept_.end() && (at->second.held || at->second.starved);
+}
+
+std::optional<Keeper::Waiting> Keeper::waiting(const ZoneKey& key) const {
+    if (!stands_still(key)) {
+        return std::nullopt;
+    }
+    const Kept& kept = kept_.at(key);
+    return Waiting{
+        kept.held, kept.starved, kept.waits_since_ms,
+        fmt::format("{}; {} MiB are free for forks",
+                    kept.starved ? "Xen had no memory left when it wrote, and it waits for some"
+                                 : "it is held until there is room for what it may write",
+                    mib(spendable_kib_))};
+}
+
+// ---- what there is ------------------------------------------------------------------------------
+
+void Keeper::follow(const std::vector<Zone*>& zones, std::int64_t now_ms) {
+    for (const Zone* zone : zones) {
+        const auto at = kept_.find(zone->key);
+        const bool known = at != kept_.end();
+        if (!is_kept(*zone, known && at->second.held)) {
+            kept_.erase(zone->key);
+        } else if (!known) {
+            take_in(*zone, now_ms);
+        } else {
+            note_others(*zone, at->second, now_ms);
+        }
+    }
+}
+
+void Keeper::take_in(const Zone& fork, std::int64_t now_ms) {
+    Kept& kept = kept_[fork.key];
+    kept.last_kib = kept.base_kib = fork.domain.current_kib;
+    kept.base_ms = now_ms;
+    const auto node = store_.read(domain_path(fork.key.domid, kHeldPath));
+    if (node && *node && **node == kHeldByGuard) {
+        if (is_paused(fork)) {
+            kept.held = true;
+            kept.waits_since_ms = now_ms;
+            say_(&fork, false, "it was held for want of memory when xenpackd ended, and still is");
+        } else {
+            remove_node(fork);
+        }
+    }
+    if (starved_early_.erase(fork.key) > 0) {
+        starved(fork.key, now_ms);
+    }
+    // An ESRCH is seen at the next look; ENOSYS: nothing is served here, and nothing starves.
+    if (const auto adopted = toolstack_.adopt(fork.key.domid, fork.key.uuid);
+        !adopted && adopted.error().code != ESRCH && adopted.error().code != ENOSYS) {
+        fault(fork, kept, adopted.error(), "it may crash where memory runs out");
+    }
+}
+
+void Keeper::note_others(const Zone& fork, Kept& kept, std::int64_t now_ms) {
+    if (kept.held && !is_paused(fork)) {
+        kept.held = false;
+        kept.grew_ms = now_ms;
+        say_(&fork, false, "somebody has unpaused it, which was held for want of memory");
+        remove_node(fork);
+    }
+}
+
+void Keeper::starved(const ZoneKey& key, std::int64_t now_ms) {
+    const auto at = kept_.find(key);
+    if (at == kept_.end()) {
+        starved_early_.insert(key);
+    } else if (!at->second.starved) {
+        at->second.starved = true;
+        at->second.waits_since_ms = at->second.held ? at->second.waits_since_ms : now_ms;
+    }
+}
+
+void Keeper::forget(const ZoneKey& key) {
+    kept_.erase(key);
+    starved_early_.erase(key);
+}
+
+// ---- what is done -------------------------------------------------------------------------------
+
+void Keeper::act(const Host& host, const std::vector<Zone*>& zones, std::int64_t now_ms) {
+    next_look_ms_.reset();
+    ask_kib_ = 0;
+    std::vector<const Zone*> forks;
+    GuardView view;
+    view.free_kib = host.free_kib;
+    view.floor_kib = host.floor_kib;
+    view.could_come_kib = host.could_come_kib;
+    view.cpus = host.cpus;
+    for (const Zone* zone : zones) {
+        const auto at = kept_.find(zone->key);
+        if (at != kept_.end()) {
+            forks.push_back(zone);
+            view.forks.push_back(view_of(*zone, at->second, now_ms));
+        }
+    }
+    const GuardPlan plan = guard(view);
+    for (const std::size_t i : plan.hold) {
+        hold(*forks[i], kept_.at(forks[i]->key), now_ms);
+    }
+    for (const std::size_t i : plan.feed) {
+        feed(*forks[i], kept_.at(forks[i]->key));
+    }
+    for (const std::size_t i : plan.let_go) {
+        let_go(*forks[i], kept_.at(forks[i]->key), now_ms);
+    }
+    ask_kib_ = plan.ask_kib;
+    spendable_kib_ = plan.spendable_kib;
+    if (plan.look_in_ms) {
+        next_look_ms_ = now_ms + *plan.look_in_ms;
+    }
+    tell(plan, forks, now_ms);
+}
+
+GuardFork Keeper::view_of(const Zone& fork, Kept& kept, std::int64_t now_ms) {
+    const std::uint64_t private_kib = fork.domain.current_kib;
+    if (private_kib >= kept.base_kib + kGrowsKib) {
+        kept.grew_ms = now_ms;
+        kept.base_kib = private_kib;
+        kept.base_ms = now_ms;
+    } else if (private_kib < kept.base_kib || now_ms - kept.base_ms >= kGrowsWithinMs) {
+        kept.base_kib = private_kib;
+        kept.base_ms = now_ms;
+    }
+    GuardFork view;
+    view.private_kib = private_kib;
+    view.size_kib = size_kib(fork);
+    view.vcpus = std::max(1u, fork.domain.vcpus_online);
+    view.runs = !is_paused(fork) && !kept.held;
+    view.held = kept.held;
+    view.starved = kept.starved;
+    view.grows = kept.grew_ms && now_ms - *kept.grew_ms < kGrowsWithinMs;
+    view.growth_kib = minus(private_kib, kept.last_kib);
+    view.waits_since_ms = kept.waits_since_ms;
+    kept.last_kib = private_kib;
+    return view;
+}
+
+// Without its node the next daemon would not know whom to let go; but unheld it may be corrupted.
+void Keeper::hold(const Zone& fork, Kept& kept, std::int64_t now_ms) {
+    const std::string path = domain_path(fork.key.domid, kHeldPath);
+    if (const auto noted = store_.make({{path, kHeldByGuard, XENPACK_STORE_HOST_ONLY}}); !noted) {
+        fault(fork, kept, noted.error(), "that it is held is not known after a restart");
+    }
+    fault_point("guard.noted");
+    if (const auto held = toolstack_.hold(fork.key.domid, fork.key.uuid); !held) {
+        remove_node(fork);
+        if (held.error().code != ESRCH) {
+            fault(fork, kept, held.error(), "it cannot be held while memory is short");
+        }
+        return;
+    }
+    fault_point("guard.held");
+    kept.held = true;
+    kept.waits_since_ms = kept.starved ? kept.waits_since_ms : now_ms;
+}
+
+void Keeper::feed(const Zone& fork, Kept& kept) {
+    if (const auto fed = toolstack_.feed(fork.key.domid, fork.key.uuid); fed) {
+        kept.starved = false;
+    } else if (fed.error().code != ESRCH) {
+        fault(fork, kept, fed.error(), "it waits for memory and cannot be fed");
+    }
+}
+
+void Keeper::let_go(const Zone& fork, Kept& kept, std::int64_t now_ms) {
+    const auto gone = toolstack_.let_go(fork.key.domid, fork.key.uuid);
+    if (!gone && gone.error().code != ESRCH) {
+        fault(fork, kept, gone.error(), "it is held and cannot be let go");
+        return;
+    }
+    fault_point("guard.let_go");
+    kept.held = false;
+    kept.grew_ms = now_ms;  // it may be about to
+    remove_node(fork);
+}
+
+void Keeper::remove_node(const Zone& fork) {
+    if (const auto removed = store_.remove(domain_path(fork.key.domid, kHeldPath)); !removed) {
+        say_(&fork, true, removed.error().what);
+    }
+}
+
+void Keeper::fault(const Zone& fork, Kept& kept, const Error& error, const char* during) {
+    if (kept.fault != error.what) {
+        kept.fault = error.what;
+        say_(&fork, true, fmt::format("{}: {}", during, error.what));
+    }
+}
+
+// ---- what is said -------------------------------------------------------------------------------
+
+void Keeper::tell(const GuardPlan& plan, const std::vector<const Zone*>& forks,
+                  std::int64_t now_ms) {
+    std::vector<std::string> waiting;
+    for (const Zone* fork : forks) {
+        Kept& kept = kept_.at(fork->key);
+        if (kept.held || kept.starved) {
+            waiting.push_back(fork->name);
+        }
+        if (kept.starved && !std::exchange(kept.starved_said, true)) {
+            say_(fork, true,
+                 "it wrote where Xen had no memory left, and waits until there is some");
+        }
+    }
+    if (plan.waiting > 0) {
+        if (!began_ms_) {
+            began_ms_ = now_ms;
+            say_(nullptr, false,
+                 fmt::format("{} MiB are free for forks, which could write {} MiB more than that; "
+                             "held until there is room: {}",
+                             mib(plan.spendable_kib), mib(plan.lacking_kib), list_of(waiting)));
+        }
+        last_waiting_ms_ = now_ms;
+        return;
+    }
+    if (!began_ms_) {
+        return;
+    }
+    if (now_ms - last_waiting_ms_ < kKeeperCalmMs) {
+        const std::int64_t over_ms = last_waiting_ms_ + kKeeperCalmMs;
+        next_look_ms_ = std::min(next_look_ms_.value_or(over_ms), over_ms);
+        return;
+    }
+    say_(nullptr, false,
+         fmt::format("no fork has to be held for want of memory any more, which began {} ago",
+                     show_ms(now_ms - *began_ms_)));
+    began_ms_.reset();
+    for (auto& [key, kept] : kept_) {
+        kept.starved_said = false;
+    }
+}
+
+}  // namespace xenpack

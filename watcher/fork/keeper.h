@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Keeper: keeps forks whole when memory runs out: sees them at each look, asks guard.h whom to
+// hold, and does it. Forks owns one. It must not decide whom, nor take memory from anybody.
+//
+// Whom it holds stands in the store, in kHeldPath of the fork: the node is there before the hold
+// and goes after its end, so that the next daemon knows whom this one held. Where the node is there
+// and the domain runs, nobody holds it: the node goes. Where somebody else unpauses a fork that is
+// held (Xen counts pauses, not who made them), it is not held any more, and may be again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "watcher/fork/guard.h"
+#include "watcher/store/store.h"
+#include "watcher/toolstack/toolstack.h"
+#include "watcher/zones/zone.h"
+
+namespace xenpack {
+
+inline constexpr char kHeldPath[] = "xenpack/held";
+inline constexpr char kHeldByGuard[] = "guard";
+
+// A fork grows if it has taken so much within so long: less is what an idle kernel does.
+inline constexpr std::uint64_t kGrowsKib = 256;
+inline constexpr std::int64_t kGrowsWithinMs = 1'000;
+// When nobody has been held for so long, it is said to be over: it may come and go.
+inline constexpr std::int64_t kKeeperCalmMs = 5'000;
+
+class Keeper {
+  public:
+    // `fork` is null for what concerns the host.
+    using Say = std::function<void(const Zone* fork, bool fault, const std::string& sentence)>;
+
+    // What a look has found besides the forks.
+    struct Host {
+        std::uint64_t free_kib = 0;  // as in GuardView
+        std::uint64_t floor_kib = 0;
+        std::uint64_t could_come_kib = 0;
+        unsigned cpus = 1;
+    };
+
+    // For status. Times are on the loop's clock.
+    struct Waiting {
+        bool held = false;
+        bool starved = false;
+        std::int64_t since_ms = 0;
+        std::string why;  // a sentence
+    };
+
+    // All outlive it.
+    Keeper(Store& store, Toolstack& toolstack, Say say);
+
+    // After each sync of the domains, with all that there are: adopts forks that are new, and sees
+    // what others have done to those that it holds.
+    void follow(const std::vector<Zone*>& zones, std::int64_t now_ms);
+    // After that, once in a look: holds, feeds and lets go.
+    void act(const Host& host, const std::vector<Zone*>& zones, std::int64_t now_ms);
+    // XENPACK_FORK_STARVED.
+    void starved(const ZoneKey& key, std::int64_t now_ms);
+    void forget(const ZoneKey& key);
+
+    [[nodiscard]] bool has_forks() const { return !kept_.empty(); }
+    // It is held, or a processor of it waits for memory: it cannot be asked to hurry.
+    [[nodiscard]] bool stands_still(const ZoneKey& key) const;
+    [[nodiscard]] std::optional<Waiting> waiting(const ZoneKey& key) const;
+    // What zones should give back for forks, by the last act().
+    [[nodiscard]] std::uint64_t ask_kib() const { return ask_kib_; }
+    // When to act again though nothing happens.
+    [[nodiscard]] std::optional<std::int64_t> next_look_ms() const { return next_look_ms_; }
+
+  private:
+    struct Kept {
+        bool held = false;
+        bool starved = false;
+        bool starved_said = false;
+        std::int64_t waits_since_ms = 0;
+        std::uint64_t last_kib = 0;  // at the last act()
+        std::uint64_t base_kib = 0;  // from which growth is counted, and since when
+        std::int64_t base_ms = 0;
+        std::optional<std::int64_t> grew_ms{};
+        std::string fault{};  // said
+    };
+
+    void take_in(const Zone& fork, std::int64_t now_ms);
+    void note_others(const Zone& fork, Kept& kept, std::int64_t now_ms);
+    [[nodiscard]] static GuardFork view_of(const Zone& fork, Kept& kept, std::int64_t now_ms);
+    void hold(const Zone& fork, Kept& kept, std::int64_t now_ms);
+    void feed(const Zone& fork, Kept& kept);
+    void let_go(const Zone& fork, Kept& kept, std::int64_t now_ms);
+    void remove_node(const Zone& fork);
+    void fault(const Zone& fork, Kept& kept, const Error& error, const char* during);
+    void tell(const GuardPlan& plan, const std::vector<const Zone*>& forks, std::int64_t now_ms);
+
+    Store& store_;
+    Toolstack& toolstack_;
+    Say say_;
+    std::map<ZoneKey, Kept> kept_;
+    std::set<ZoneKey> starved_early_;  // before they were seen to run
+    std::uint64_t ask_kib_ = 0;
+    std::uint64_t spendable_kib_ = 0;
+    std::optional<std::int64_t> next_look_ms_;
+    std::optional<std::int64_t> began_ms_;  // said to have begun, and not to be over
+    std::int64_t last_waiting_ms_ = 0;
+};
+
+}  // namespace xenpack
