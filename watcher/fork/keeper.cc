@@ -100,11 +100,6 @@ void Keeper::take_in(const Zone& fork, std::int64_t now_ms) {
     if (starved_early_.erase(fork.key) > 0) {
         starved(fork.key, now_ms);
     }
-    // An ESRCH is seen at the next look; ENOSYS: nothing is served here, and nothing starves.
-    if (const auto adopted = toolstack_.adopt(fork.key.domid, fork.key.uuid);
-        !adopted && adopted.error().code != ESRCH && adopted.error().code != ENOSYS) {
-        fault(fork, kept, adopted.error(), "it may crash where memory runs out");
-    }
 }
 
 void Keeper::note_others(const Zone& fork, Kept& kept, std::int64_t now_ms) {
@@ -153,6 +148,9 @@ void Keeper::act(const Host& host, const std::vector<Zone*>& zones, std::int64_t
     for (const std::size_t i : plan.hold) {
         hold(*forks[i], kept_.at(forks[i]->key), now_ms);
     }
+    // Not before who is to be held is: what an earlier daemon's fork waits for is tried again by
+    // it.
+    const auto serve_ms = serve_all(forks, now_ms);
     for (const std::size_t i : plan.feed) {
         feed(*forks[i], kept_.at(forks[i]->key));
     }
@@ -163,6 +161,9 @@ void Keeper::act(const Host& host, const std::vector<Zone*>& zones, std::int64_t
     spendable_kib_ = plan.spendable_kib;
     if (plan.look_in_ms) {
         next_look_ms_ = now_ms + *plan.look_in_ms;
+    }
+    if (serve_ms) {
+        next_look_ms_ = std::min(next_look_ms_.value_or(*serve_ms), *serve_ms);
     }
     tell(plan, forks, now_ms);
 }
@@ -208,6 +209,33 @@ void Keeper::hold(const Zone& fork, Kept& kept, std::int64_t now_ms) {
     fault_point("guard.held");
     kept.held = true;
     kept.waits_since_ms = kept.starved ? kept.waits_since_ms : now_ms;
+}
+
+// When to try again, if there is need to.
+std::optional<std::int64_t> Keeper::serve_all(const std::vector<const Zone*>& forks,
+                                              std::int64_t now_ms) {
+    std::optional<std::int64_t> again_ms;
+    for (const Zone* fork : forks) {
+        Kept& kept = kept_.at(fork->key);
+        serve(*fork, kept, now_ms);
+        if (!kept.served) {
+            again_ms = std::min(again_ms.value_or(kept.serve_ms), kept.serve_ms);
+        }
+    }
+    return again_ms;
+}
+
+// ENOSYS: nothing is served here, and nothing starves. ESRCH is seen at the next look.
+void Keeper::serve(const Zone& fork, Kept& kept, std::int64_t now_ms) {
+    if (kept.served || now_ms < kept.serve_ms) {
+        return;
+    }
+    const auto adopted = toolstack_.adopt(fork.key.domid, fork.key.uuid);
+    kept.served = adopted || adopted.error().code == ENOSYS;
+    kept.serve_ms = now_ms + kServeAgainMs;
+    if (!kept.served && adopted.error().code != ESRCH) {
+        fault(fork, kept, adopted.error(), "it is not told of yet where it finds no memory");
+    }
 }
 
 void Keeper::feed(const Zone& fork, Kept& kept) {

@@ -29,6 +29,8 @@ inline constexpr char kHeldByGuard[] = "guard";
 // A fork grows if it has taken so much within so long: less is what an idle kernel does.
 inline constexpr std::uint64_t kGrowsKib = 256;
 inline constexpr std::int64_t kGrowsWithinMs = 1'000;
+// After a fork could not be served, as Xen had no page for that.
+inline constexpr std::int64_t kServeAgainMs = 200;
 // When nobody has been held for so long, it is said to be over: it may come and go.
 inline constexpr std::int64_t kKeeperCalmMs = 5'000;
 
@@ -56,10 +58,10 @@ class Keeper {
     // All outlive it.
     Keeper(Store& store, Toolstack& toolstack, Say say);
 
-    // After each sync of the domains, with all that there are: adopts forks that are new, and sees
-    // what others have done to those that it holds.
+    // After each sync of the domains, with all that there are: takes in forks that are new, and
+    // sees what others have done to those that it holds.
     void follow(const std::vector<Zone*>& zones, std::int64_t now_ms);
-    // After that, once in a look: holds, feeds and lets go.
+    // After that, once in a look: holds, serves those that are new, feeds and lets go.
     void act(const Host& host, const std::vector<Zone*>& zones, std::int64_t now_ms);
     // XENPACK_FORK_STARVED.
     void starved(const ZoneKey& key, std::int64_t now_ms);
@@ -76,6 +78,8 @@ class Keeper {
 
   private:
     struct Kept {
+        bool served = false;
+        std::int64_t serve_ms = 0;  // when that is to be tried
         bool held = false;
         bool starved = false;
         bool starved_said = false;
@@ -91,6 +95,9 @@ class Keeper {
     void note_others(const Zone& fork, Kept& kept, std::int64_t now_ms);
     [[nodiscard]] static GuardFork view_of(const Zone& fork, Kept& kept, std::int64_t now_ms);
     void hold(const Zone& fork, Kept& kept, std::int64_t now_ms);
+    std::optional<std::int64_t> serve_all(const std::vector<const Zone*>& forks,
+                                          std::int64_t now_ms);
+    void serve(const Zone& fork, Kept& kept, std::int64_t now_ms);
     void feed(const Zone& fork, Kept& kept);
     void let_go(const Zone& fork, Kept& kept, std::int64_t now_ms);
     void remove_node(const Zone& fork);
