@@ -158,8 +158,11 @@ Expected<void> ForkRing::let_all_go(std::uint32_t vcpus) {
         request.flags = VM_EVENT_FLAG_VCPU_PAUSED;
         request.reason = VM_EVENT_REASON_MEM_SHARING;
         request.vcpu_id = vcpu;
-        answer(request);
-        // Xen reads it within the call, so that there is room for the next.
+        // One processor can have kept all places of a ring, each with a pause of its own.
+        for (unsigned i = 0; i < RING_SIZE(&ring_); ++i) {
+            answer(request);
+        }
+        // Xen reads them within the call, so that there is room for the next.
         if (auto ok = say_answered(); !ok) {
             return ok;
         }

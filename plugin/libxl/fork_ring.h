@@ -7,10 +7,12 @@
 //   A write to a page that the fork shares takes memory for a copy. Where there is none and the
 //   ring is enabled, the processor is paused, a request put on the ring and the event channel
 //   rung (p2m_get_gfn_type_access in xen/arch/x86/mm/p2m.c, mem_sharing_notify_enomem in
-//   mem_sharing.c); where the ring is not enabled the fork is crashed ("ENOMEM and no helper",
-//   hvm_hap_nested_page_fault in hvm.c). An answer that repeats VM_EVENT_FLAG_VCPU_PAUSED unpauses,
-//   and the write is tried anew. A request without that flag comes of dom0 touching the fork's
-//   memory: nobody waits for its answer.
+//   mem_sharing.c): more than once where Xen itself writes for the processor, as in a hypercall,
+//   which then fails, one more reason why memory must not run out. Where the ring is not enabled
+//   the fork is crashed ("ENOMEM and no helper", hvm_hap_nested_page_fault in hvm.c). An answer
+//   that repeats VM_EVENT_FLAG_VCPU_PAUSED ends one pause, and after the last the write is tried
+//   anew. A request without that flag comes of dom0 touching the fork's memory: nobody waits for
+//   its answer.
 //   The ring's 8 places are kept by unanswered requests. A ninth processor that finds no place is
 //   not paused: it faults again and again until there is memory. Nothing is lost by that.
 //   Answers for a processor that does not wait change nothing (vm_event_resume,
