@@ -343,7 +343,9 @@ struct xenpack_toolstack_ops {
      */
     /* Serves the ring of a fork that another run of the watcher made, and lets go what waits on it.
      * fork() does so from the start; nothing where it is served already. -ENOMEM: Xen has no page
-     * for a ring; all is as it was. Where it fails later the fork stays paused until it succeeds. */
+     * for a ring; all is as it was. Where it fails later the fork stays paused until it succeeds.
+     * 1: it is paused since that run ended, as forks are then that could together write more than
+     * is free: the caller owes it a let_go(), as if it had called hold(). */
     int (*adopt)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16]);
     /* All that a starved fork waits for is tried again; where there is still no memory it starves
      * again, and is said to. Nothing where it waits for nothing. -EINVAL: it is not served. */

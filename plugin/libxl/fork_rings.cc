@@ -10,8 +10,13 @@
 namespace xenpack {
 
 ForkRings::ForkRings(const xenpack_watcher_ops& watcher, Hypervisor& xen, xentoollog_logger* logger,
-                     std::function<bool()> may_report)
-    : watcher_{watcher}, xen_{xen}, may_report_{std::move(may_report)}, opened_{open(logger)} {
+                     std::function<bool()> may_report, const std::string& record)
+    : watcher_{watcher},
+      xen_{xen},
+      may_report_{std::move(may_report)},
+      opened_{open(logger)},
+      warden_{record.empty() ? nullptr : std::make_unique<ForkWarden>(watcher, record)},
+      paused_{record} {
     if (opened_) {
         listen_for_low_memory();
         return;
@@ -90,42 +95,63 @@ Expected<void> ForkRings::serve(std::uint32_t domid, const std::uint8_t uuid[16]
     if (!ring) {
         return tl::unexpected(ring.error());
     }
+    watch(key);
     return (*ring)->begin().map([&] { rings_[key] = std::move(*ring); });
 }
 
-// The fork is paused while it has no ring: what finds no memory then would crash it.
-Expected<void> ForkRings::adopt(std::uint32_t domid, const std::uint8_t uuid[16]) {
+Expected<bool> ForkRings::adopt(std::uint32_t domid, const std::uint8_t uuid[16]) {
     const Key key{domid, copy_uuid(uuid)};
     const auto facts = living(key);
     if (!facts) {
         return tl::unexpected(facts.error());
     }
-    if (rings_.contains(key)) {
-        return stopped_.contains(key) ? resume(key) : Expected<void>();
+    watch(key);
+    Expected<void> served;
+    if (!rings_.contains(key)) {
+        served = replace_ring(key, *facts);
+    } else if (stopped_.contains(key)) {
+        served = resume(key);
     }
+    return served.map([&] { return paused_.contains(key.first, key.second); });
+}
+
+// The fork is paused while it has no ring: what finds no memory then would crash it.
+Expected<void> ForkRings::replace_ring(const Key& key, const DomainFacts& facts) {
     auto ring = make_ring(key);
     if (!ring) {
         return tl::unexpected(ring.error());
     }
     const bool was_stopped = stopped_.contains(key);
     if (!was_stopped) {
-        if (auto ok = xen_.pause(domid); !ok) {
+        if (auto ok = xen_.pause(key.first); !ok) {
             return ok;
         }
     }
     if (auto ok = (*ring)->prepare(); !ok) {
         if (!was_stopped) {
-            static_cast<void>(xen_.unpause(domid));
+            static_cast<void>(xen_.unpause(key.first));
         }
         return ok;
     }
     stopped_.insert(key);
-    if (auto ok = (*ring)->replace(facts->vcpus); !ok) {
+    if (auto ok = (*ring)->replace(facts.vcpus); !ok) {
         return tl::unexpected(ok.error().during(
-            fmt::format("domain {} stays paused until its sharing ring can be served", domid)));
+            fmt::format("domain {} stays paused until its sharing ring can be served", key.first)));
     }
     rings_[key] = std::move(*ring);
     return resume(key);
+}
+
+void ForkRings::watch(const Key& key) noexcept {
+    if (warden_) {
+        warden_->watch(key);
+    }
+}
+
+void ForkRings::warn(const Expected<void>& result) const noexcept {
+    if (!result) {
+        watcher_.log(watcher_.user, XENPACK_LOG_WARNING, result.error().what.c_str());
+    }
 }
 
 Expected<void> ForkRings::resume(const Key& key) {
@@ -152,8 +178,9 @@ Expected<void> ForkRings::hold(std::uint32_t domid, const std::uint8_t uuid[16])
 }
 
 Expected<void> ForkRings::let_go(std::uint32_t domid, const std::uint8_t uuid[16]) {
-    return living({domid, copy_uuid(uuid)}).and_then([&](const DomainFacts&) {
-        return xen_.unpause(domid);
+    const Key key{domid, copy_uuid(uuid)};
+    return living(key).and_then([&](const DomainFacts&) { return xen_.unpause(domid); }).map([&] {
+        warn(paused_.erase(key.first, key.second));
     });
 }
 
@@ -164,14 +191,26 @@ void ForkRings::keep(const std::vector<xenpack_domain>& live) noexcept {
                    (domain.flags & XENPACK_DOMAIN_IS_DYING) == 0;
         });
     };
-    std::erase_if(rings_, [&](const auto& ring) { return !lives(ring.first); });
+    std::vector<Key> gone;
+    for (const auto& [key, ring] : rings_) {
+        if (!lives(key)) {
+            gone.push_back(key);
+        }
+    }
+    for (const Key& key : gone) {
+        drop(key.first, key.second.data());
+    }
     std::erase_if(stopped_, [&](const Key& key) { return !lives(key); });
+    warn(paused_.keep(live));
 }
 
 void ForkRings::drop(std::uint32_t domid, const std::uint8_t uuid[16]) noexcept {
     const Key key{domid, copy_uuid(uuid)};
     rings_.erase(key);
     stopped_.erase(key);
+    if (warden_) {
+        warden_->forget(key);
+    }
 }
 
 }  // namespace xenpack

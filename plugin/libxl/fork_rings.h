@@ -43,7 +43,9 @@
 
 #include "plugin/libxl/event_channels.h"
 #include "plugin/libxl/fork_ring.h"
+#include "plugin/libxl/fork_warden.h"
 #include "plugin/libxl/hypervisor.h"
+#include "plugin/libxl/paused_forks.h"
 #include "plugin/libxl/xen.h"
 #include "plugin/toolstack.h"
 #include "watcher/error.h"
@@ -54,13 +56,14 @@ class ForkRings {
   public:
     // All must outlive this. `may_report` says whether the watcher may still be told anything. On a
     // host without event channels this says so in the log, and serve() and adopt() fail with it.
+    // `record`: where it stands whom the watcher's end has paused; empty: it pauses nobody.
     ForkRings(const xenpack_watcher_ops& watcher, Hypervisor& xen, xentoollog_logger* logger,
-              std::function<bool()> may_report);
+              std::function<bool()> may_report, const std::string& record);
 
     // For a fork that has never run. EOPNOTSUPP: dom0 is not PV.
     Expected<void> serve(std::uint32_t domid, const std::uint8_t uuid[16]);
-    // As the table's calls of these names.
-    Expected<void> adopt(std::uint32_t domid, const std::uint8_t uuid[16]);
+    // As the table's calls of these names. True: it is paused since another watcher's end.
+    Expected<bool> adopt(std::uint32_t domid, const std::uint8_t uuid[16]);
     Expected<void> feed(std::uint32_t domid, const std::uint8_t uuid[16]);
     Expected<void> hold(std::uint32_t domid, const std::uint8_t uuid[16]);
     Expected<void> let_go(std::uint32_t domid, const std::uint8_t uuid[16]);
@@ -82,7 +85,10 @@ class ForkRings {
     // ESRCH where it is gone or going.
     Expected<DomainFacts> living(const Key& key);
     Expected<std::unique_ptr<ForkRing>> make_ring(const Key& key);
+    Expected<void> replace_ring(const Key& key, const DomainFacts& facts);
     Expected<void> resume(const Key& key);
+    void watch(const Key& key) noexcept;
+    void warn(const Expected<void>& result) const noexcept;
     void heard(const Key& key);
     void report(xenpack_event_type type, const Key& key);
 
@@ -94,6 +100,8 @@ class ForkRings {
     Expected<void> opened_;  // both
     std::map<Key, std::unique_ptr<ForkRing>> rings_;
     std::set<Key> stopped_;  // paused by an adoption that has not come to its end
+    std::unique_ptr<ForkWarden> warden_;
+    PausedForks paused_;  // read when no earlier warden writes it any more
 };
 
 }  // namespace xenpack

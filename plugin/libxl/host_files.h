@@ -20,6 +20,8 @@ struct HostFiles {
     };
     // libxl's hotplug scripts (XEN_SCRIPT_DIR of Xen's configure).
     std::string scripts = "/etc/xen/scripts";
+    // Whom the watcher's end has paused: gone with the host's run. Empty: it pauses nobody.
+    std::string paused_forks = "/run/xenpack/paused-forks";
 };
 
 }  // namespace xenpack

@@ -47,6 +47,7 @@ struct Toolstack {
         : watcher{ops},
           log{watcher},
           scripts{files.scripts},
+          paused_forks{files.paused_forks},
           helpers{files.proc, files.save_helpers},
           later{watcher},
           jobs{later} {}
@@ -64,6 +65,7 @@ struct Toolstack {
     xenpack_watcher_ops watcher;
     ToolLog log;
     std::string scripts;
+    std::string paused_forks;
     SaveHelpers helpers;
     Later later;
     std::unique_ptr<Hypervisor> xen;
@@ -96,8 +98,8 @@ Expected<void> Toolstack::attach() {
     targets = std::make_unique<Targets>(watcher, *xen, *xl, helpers);
     names = std::make_unique<TakenNames>(watcher, *xen);
     templates = std::make_unique<Templates>(watcher, *xen, *xl);
-    rings =
-        std::make_unique<ForkRings>(watcher, *xen, log.logger(), [this] { return !xl->is_lost(); });
+    rings = std::make_unique<ForkRings>(
+        watcher, *xen, log.logger(), [this] { return !xl->is_lost(); }, paused_forks);
     devices = make_device_worker(watcher);
     tools = std::make_unique<Tools>(Tools{watcher, *xen, *xl, helpers, later, *names, *templates,
                                           *rings, jobs, *devices, scripts});
@@ -325,6 +327,12 @@ int table_ring(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uu
     return answer(ts, [&](Toolstack& t) { return done(((*t.rings).*kCall)(domid, uuid)); });
 }
 
+int table_adopt(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16]) {
+    return answer(ts, [&](Toolstack& t) -> Expected<int> {
+        return t.rings->adopt(domid, uuid).map([](bool paused) { return paused ? 1 : 0; });
+    });
+}
+
 constexpr xenpack_toolstack_ops kTable{
     XENPACK_TOOLSTACK_VERSION,
     "libxl",
@@ -345,7 +353,7 @@ constexpr xenpack_toolstack_ops kTable{
     table_seal,
     table_fork,
     table_destroy,
-    table_ring<&ForkRings::adopt>,
+    table_adopt,
     table_ring<&ForkRings::feed>,
     table_ring<&ForkRings::hold>,
     table_ring<&ForkRings::let_go>,

@@ -47,6 +47,22 @@ void fake_host_write(const char* path, const void* contents, size_t size) {
     close(fd);
 }
 
+const char* fake_host_read(const char* path) {
+    static char text[1024];
+    char full[256];
+    size_t size;
+    FILE* file;
+
+    full_path(path, full, sizeof full);
+    file = fopen(full, "r");
+    if (!file)
+        return NULL;
+    size = fread(text, 1, sizeof text - 1, file);
+    text[size] = '\0';
+    fclose(file);
+    return text;
+}
+
 static void write_text(const char* path, const char* text) {
     fake_host_write(path, text, strlen(text));
 }

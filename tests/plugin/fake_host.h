@@ -18,8 +18,12 @@ extern "C" {
 void fake_host_make(void);
 void fake_host_remove(void);
 
-/* Writes DIR/PATH, making its directories. `path` begins with "sys/", "proc/" or "scripts/". */
+/* Writes DIR/PATH, making its directories. `path` begins with "sys/", "proc/", "scripts/" or
+ * "run/".
+ */
 void fake_host_write(const char* path, const void* contents, size_t size);
+/* The text of DIR/PATH, until the next call; NULL where there is no such file. */
+const char* fake_host_read(const char* path);
 void fake_host_unlink(const char* path);
 /* A process libxl's helper: argv as libxl runs it, `mode` "--save-domain" or "--restore-domain". */
 /* Opens the helper's program, as starting it does; the process is fake_host_save_helper()'s. */

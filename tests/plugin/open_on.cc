@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The plugin's open() with files of the test's choosing, for tests in C. Called by fake_host.c.
+#include <unistd.h>
+
 #include <string>
 
 #include "plugin/libxl/toolstack.h"
@@ -10,5 +12,11 @@ int open_on(const xenpack_watcher_ops* watcher, const char* sysfs, const char* p
     // Beside proc: a test that makes this file before open() has a helper whose starts are noticed.
     const std::string helper = std::string(proc) + "/../libxl-save-helper";
     const std::string scripts = std::string(proc) + "/../scripts";
-    return xenpack::open_toolstack(watcher, {sysfs, proc, {helper}, scripts}, ts_r, error, size);
+    // As above: a test that has made this file has forks paused when the watcher ends.
+    std::string paused = std::string(proc) + "/../run/paused-forks";
+    if (::access(paused.c_str(), F_OK) != 0) {
+        paused.clear();
+    }
+    return xenpack::open_toolstack(watcher, {sysfs, proc, {helper}, scripts, paused}, ts_r, error,
+                                   size);
 }

@@ -241,9 +241,13 @@ TEST_F(ToolstackForks, WhatKeepsAForkWholeIsAnsweredAtOnce) {
     EXPECT_TRUE(toolstack_->let_go(9, kFork));
     EXPECT_EQ(asked.calls, (Strings{"adopt 9 04050600", "hold 9 04050600", "feed 9 04050600",
                                     "let_go 9 04050600"}));
+    EXPECT_FALSE(*toolstack_->adopt(9, kFork));
+    asked.refuse = 1;
+    EXPECT_TRUE(*toolstack_->adopt(9, kFork)) << "it is paused";
     asked.refuse = -ESRCH;
-    for (const auto& told : {toolstack_->adopt(9, kFork), toolstack_->hold(9, kFork),
-                             toolstack_->feed(9, kFork), toolstack_->let_go(9, kFork)}) {
+    EXPECT_EQ(said(toolstack_->adopt(9, kFork)), fmt::format("{} refused", ESRCH));
+    for (const auto& told :
+         {toolstack_->hold(9, kFork), toolstack_->feed(9, kFork), toolstack_->let_go(9, kFork)}) {
         EXPECT_EQ(said(told), fmt::format("{} refused", ESRCH));
     }
 }

@@ -541,6 +541,28 @@ TEST_F(WatcherForkLeftTest, OneThatCannotBeServedIsHeldFirstAndServedOnceThereIs
     ASSERT_TRUE(has_done({"hold 5", "adopt 5", "adopt 5", "let_go 5"}));
 }
 
+TEST_F(WatcherForkLeftTest, OneThatAnEarlierDaemonsEndPausedIsHeldUntilThereIsRoom) {
+    host.free_kib = 0;
+    host.adopted = 1;
+    add_fork(5, "complete", XENPACK_DOMAIN_IS_PAUSED);
+    start();
+    ASSERT_TRUE(has_done({"adopt 5"}));
+    EXPECT_EQ(fork()["held"], true);
+    EXPECT_EQ(node(5, "xenpack/held"), "guard");
+    EXPECT_TRUE(control_.said("fork", "job", "it was paused when xenpackd ended"));
+    host.free_kib = 1 << 20;
+    say_low();
+    ASSERT_TRUE(has_done({"adopt 5", "let_go 5"}));
+    EXPECT_EQ(node(5, "xenpack/held"), "(nothing)");
+}
+
+TEST_F(WatcherForkLeftTest, OneThatAnEarlierDaemonsEndPausedGoesOnAtOnceWhereThereIsRoom) {
+    host.adopted = 1;
+    add_fork(5, "complete", XENPACK_DOMAIN_IS_PAUSED);
+    start();
+    ASSERT_TRUE(has_done({"adopt 5", "let_go 5"})) << "though nothing happens";
+}
+
 TEST_F(WatcherForkLeftTest, OneThatRunsBeforeItIsCompleteIsHeldToo) {
     host.free_kib = 0;
     host.answer = -EIO;  // it stays, as one does that is being made

@@ -193,11 +193,15 @@ GuardFork Keeper::view_of(const Zone& fork, Kept& kept, std::int64_t now_ms) {
 }
 
 // Without its node the next daemon would not know whom to let go; but unheld it may be corrupted.
-void Keeper::hold(const Zone& fork, Kept& kept, std::int64_t now_ms) {
+void Keeper::note_held(const Zone& fork, Kept& kept) {
     const std::string path = domain_path(fork.key.domid, kHeldPath);
     if (const auto noted = store_.make({{path, kHeldByGuard, XENPACK_STORE_HOST_ONLY}}); !noted) {
         fault(fork, kept, noted.error(), "that it is held is not known after a restart");
     }
+}
+
+void Keeper::hold(const Zone& fork, Kept& kept, std::int64_t now_ms) {
+    note_held(fork, kept);
     fault_point("guard.noted");
     if (const auto held = toolstack_.hold(fork.key.domid, fork.key.uuid); !held) {
         remove_node(fork);
@@ -211,15 +215,18 @@ void Keeper::hold(const Zone& fork, Kept& kept, std::int64_t now_ms) {
     kept.waits_since_ms = kept.starved ? kept.waits_since_ms : now_ms;
 }
 
-// When to try again, if there is need to.
+// When to try again, or to look anew at whom that has shown to be held.
 std::optional<std::int64_t> Keeper::serve_all(const std::vector<const Zone*>& forks,
                                               std::int64_t now_ms) {
     std::optional<std::int64_t> again_ms;
     for (const Zone* fork : forks) {
         Kept& kept = kept_.at(fork->key);
+        const bool was_held = kept.held;
         serve(*fork, kept, now_ms);
         if (!kept.served) {
             again_ms = std::min(again_ms.value_or(kept.serve_ms), kept.serve_ms);
+        } else if (kept.held != was_held) {
+            again_ms = now_ms;
         }
     }
     return again_ms;
@@ -233,6 +240,12 @@ void Keeper::serve(const Zone& fork, Kept& kept, std::int64_t now_ms) {
     const auto adopted = toolstack_.adopt(fork.key.domid, fork.key.uuid);
     kept.served = adopted || adopted.error().code == ENOSYS;
     kept.serve_ms = now_ms + kServeAgainMs;
+    if (adopted && *adopted && !kept.held) {
+        note_held(fork, kept);
+        kept.held = true;
+        kept.waits_since_ms = now_ms;
+        say_(&fork, false, "it was paused when xenpackd ended, as memory might have run out");
+    }
     if (!kept.served && adopted.error().code != ESRCH) {
         fault(fork, kept, adopted.error(), "it is not told of yet where it finds no memory");
     }

@@ -94,6 +94,7 @@ class Keeper {
     void take_in(const Zone& fork, std::int64_t now_ms);
     void note_others(const Zone& fork, Kept& kept, std::int64_t now_ms);
     [[nodiscard]] static GuardFork view_of(const Zone& fork, Kept& kept, std::int64_t now_ms);
+    void note_held(const Zone& fork, Kept& kept);
     void hold(const Zone& fork, Kept& kept, std::int64_t now_ms);
     std::optional<std::int64_t> serve_all(const std::vector<const Zone*>& forks,
                                           std::int64_t now_ms);

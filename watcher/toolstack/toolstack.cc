@@ -269,30 +269,31 @@ Expected<void> Toolstack::fork(const ForkRequest& request, ForkDone done) {
     return checked(r);
 }
 
-Expected<void> Toolstack::tell(OfFork call, std::uint32_t domid, const Uuid& uuid) const {
+Expected<int> Toolstack::tell(OfFork call, std::uint32_t domid, const Uuid& uuid) const {
     if (auto ok = can_fork(); !ok) {
-        return ok;
+        return tl::unexpected(ok.error());
     }
     if (call == nullptr) {
         return fail_with(ENOSYS, "{} does not keep forks whole", description());
     }
-    return checked(call(ts_, domid, uuid.data()));
+    const int r = call(ts_, domid, uuid.data());
+    return checked(r).map([r] { return r; });
 }
 
-Expected<void> Toolstack::adopt(std::uint32_t domid, const Uuid& uuid) {
-    return tell(ops_->adopt, domid, uuid);
+Expected<bool> Toolstack::adopt(std::uint32_t domid, const Uuid& uuid) {
+    return tell(ops_->adopt, domid, uuid).map([](int r) { return r > 0; });
 }
 
 Expected<void> Toolstack::feed(std::uint32_t domid, const Uuid& uuid) {
-    return tell(ops_->feed, domid, uuid);
+    return tell(ops_->feed, domid, uuid).map([](int) {});
 }
 
 Expected<void> Toolstack::hold(std::uint32_t domid, const Uuid& uuid) {
-    return tell(ops_->hold, domid, uuid);
+    return tell(ops_->hold, domid, uuid).map([](int) {});
 }
 
 Expected<void> Toolstack::let_go(std::uint32_t domid, const Uuid& uuid) {
-    return tell(ops_->let_go, domid, uuid);
+    return tell(ops_->let_go, domid, uuid).map([](int) {});
 }
 
 }  // namespace xenpack

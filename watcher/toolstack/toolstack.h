@@ -103,7 +103,8 @@ class Toolstack {
     [[nodiscard]] Expected<void> destroy(std::uint32_t domid, const Uuid& uuid, Done done);
 
     // What keeps forks whole when memory runs out.
-    [[nodiscard]] Expected<void> adopt(std::uint32_t domid, const Uuid& uuid);
+    // True: it is paused since its watcher ended, and is to be let go as one that was held.
+    [[nodiscard]] Expected<bool> adopt(std::uint32_t domid, const Uuid& uuid);
     [[nodiscard]] Expected<void> feed(std::uint32_t domid, const Uuid& uuid);
     // These are to be paired.
     [[nodiscard]] Expected<void> hold(std::uint32_t domid, const Uuid& uuid);
@@ -114,7 +115,7 @@ class Toolstack {
     Expected<void> checked(int result) const;
     Expected<void> can_fork() const;
     using OfFork = int (*)(xenpack_toolstack*, std::uint32_t, const std::uint8_t*);
-    Expected<void> tell(OfFork call, std::uint32_t domid, const Uuid& uuid) const;
+    Expected<int> tell(OfFork call, std::uint32_t domid, const Uuid& uuid) const;
     template <class Begin>
     Expected<void> begin(Done done, Begin&& begin_it);
 

@@ -106,6 +106,8 @@ check "one is held" probe_do hold "$domid"
 starves two
 check "the watcher is killed" probe_kill
 check "the fork still waits" is_waiting two
+is_paused() { xl list "$1" | tail -n 1 | grep -qE ' (r|-)(b|-)p--- '; }
+check "and has been paused, as it could write more than is free" eventually 10 is_paused two
 check "another watcher runs" probe_start
 probe_say "adopt $two"
 check "without a page of memory it is not adopted" probe_expect "^adopt $two failed ENOMEM" 20
@@ -113,6 +115,8 @@ check "and still waits" is_waiting two
 check "the memory is given back" hog_gone
 check "it is adopted" probe_do adopt "$two"
 note "$(<"$lab_state/probe.said")"
+check "which is told that it is paused" grep -q paused "$lab_state/probe.said"
+check "it is let go" probe_do let_go "$two"
 thrives two
 check "the one that was held is adopted" probe_do adopt "$domid"
 check "and let go by another than held it" probe_do let_go "$domid"

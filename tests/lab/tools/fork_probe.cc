@@ -8,17 +8,15 @@
 //   fork_probe fork DOMID NAME [COUNT] [paused]     several at once, named NAME-1, NAME-2...
 //   fork_probe destroy DOMID
 //   fork_probe serve      does as the lines of standard input say, until it ends, and tells of
-//   forks
-//                         that starve and of memory that runs low:
+//                         forks that starve and of memory that runs low:
 //                           fork DOMID NAME
 //                           adopt DOMID, feed DOMID, hold DOMID, let_go DOMID
 //
 // prints "sealed ms=N", "fork NAME domid=N create_us=N memory_us=N store_us=N device_us=N
 // whole_us=N", "destroyed ms=N", or "failed CODE SENTENCE", and then exits with 1. serve
-// prints "serving", "adopt DOMID ok us=N" or "adopt DOMID failed CODE SENTENCE", and "event starved
-// DOMID", "event died DOMID", "event low".
-// XENPACK_PLUGIN names another plugin; XENPACK_FORK_CLOSE=MS ends after that time, whatever is
-// under way.
+// prints "serving", "adopt DOMID ok us=N", with "paused" where it is, or "adopt DOMID failed CODE
+// SENTENCE", and "event starved DOMID", "event died DOMID", "event low". XENPACK_PLUGIN names
+// another plugin; XENPACK_FORK_CLOSE=MS ends after that time, whatever is under way.
 #include <fmt/format.h>
 
 #include <unistd.h>
@@ -237,7 +235,7 @@ class Probe {
             fmt::print("{} {} failed {} {}\n", what, domid, strerrorname_np(-r),
                        ops.last_error(the_plugin.opened));
         } else {
-            fmt::print("{} {} ok us={}\n", what, domid, took.count());
+            fmt::print("{} {} ok us={}{}\n", what, domid, took.count(), r > 0 ? " paused" : "");
         }
         std::fflush(stdout);
     }

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The process that pauses forks when the watcher ends: whom it pauses, when it leaves them alone,
+ * what it leaves for the next watcher, and what becomes of that. It is a real one, and sees the
+ * fake Xen as it was when it was started: with the first fork.
+ */
+#define _GNU_SOURCE
+#include "tests/plugin/cmocka_tests.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/plugin/fake_fork.h"
+
+enum { FORK = FAKE_NEW_DOMID };
+
+static const char record[] = "run/paused-forks";
+static const char line[] = "9 99000000-0000-0000-0000-000000000000\n";
+static const uint8_t uuid[16] = {0x99};
+
+/* A host with a fork that another run of the watcher made, with little free. */
+static int fork_up(void** state) {
+    fake_host_make();
+    fake_host_write(record, "", 0);
+    *state = fake_host_opened();
+    fake_domain_add(FORK, 0x99);
+    xen.physinfo.free_pages = 4096; /* what is never given */
+    return 0;
+}
+
+/* No process is left to write where the next test looks. */
+static int fork_down(void** state) {
+    if (*state)
+        fake_host_plugin()->close(*state);
+    *state = NULL;
+    while (waitpid(-1, NULL, 0) > 0)
+        ;
+    return plugin_down(state);
+}
+
+static int adopt(void* ts) {
+    return fake_host_plugin()->adopt(ts, FORK, uuid);
+}
+
+static pid_t process(void) {
+    const char* text = fake_host_read("run/paused-forks.warden");
+
+    return text ? atoi(text) : 0;
+}
+
+/* The watcher ends; how the process did. */
+static int ended(void** state) {
+    int status = -1;
+
+    fake_host_plugin()->close(*state);
+    *state = NULL;
+    if (waitpid(process(), &status, 0) <= 0)
+        return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void forks_that_could_write_more_than_is_free_are_paused(void** state) {
+    assert_int_equal(adopt(*state), 0);
+    assert_int_equal(ended(state), 0);
+    assert_string_equal(fake_host_read(record), line);
+}
+
+static void with_memory_for_all_nobody_is(void** state) {
+    xen.physinfo.free_pages += 256;
+    assert_int_equal(adopt(*state), 0);
+    assert_int_equal(ended(state), 0);
+    assert_string_equal(fake_host_read(record), "");
+}
+
+static void what_is_no_fork_is_left_alone(void** state) {
+    fake_domain_add(FORK + 1, 0x98);
+    assert_int_equal(adopt(*state), 0);
+    assert_int_equal(ended(state), 0);
+    assert_string_equal(fake_host_read(record), line);
+}
+
+static void who_does_not_run_is_left_alone(void** state) {
+    fake_domain(FORK)->flags |= XEN_DOMINF_paused;
+    assert_int_equal(adopt(*state), 0);
+    fake_domain(FORK)->flags |= XEN_DOMINF_paused;
+    assert_int_equal(ended(state), 0);
+    assert_string_equal(fake_host_read(record), "");
+}
+
+static void a_fork_that_has_ended_is_forgotten(void** state) {
+    assert_int_equal(adopt(*state), 0);
+    fake_domain_remove(FORK);
+    assert_int_equal(fake_host_plugin()->refresh(*state, NULL, 0), (int)xen.n_domains);
+    assert_int_equal(ended(state), 0);
+    assert_string_equal(fake_host_read(record), "");
+}
+
+static void the_next_watcher_lets_them_go(void** state) {
+    assert_int_equal(adopt(*state), 0);
+    assert_int_equal(ended(state), 0);
+    fake_domain(FORK)->flags |= XEN_DOMINF_paused; /* in this process' Xen too */
+    *state = fake_host_opened();
+    assert_int_equal(adopt(*state), 1);
+    assert_int_equal(adopt(*state), 1); /* until it is let go */
+    assert_string_equal(fake_host_read(record), line);
+    assert_int_equal(fake_host_plugin()->let_go(*state, FORK, uuid), 0);
+    assert_null(fake_host_read(record));
+    assert_int_equal(adopt(*state), 0);
+    assert_int_equal(fake_domain(FORK)->flags & XEN_DOMINF_paused, 0);
+}
+
+static void one_that_somebody_else_has_unpaused_is_paused_no_more(void** state) {
+    assert_int_equal(adopt(*state), 0);
+    assert_int_equal(ended(state), 0);
+    *state = fake_host_opened();
+    assert_true(fake_host_plugin()->refresh(*state, NULL, 0) > 0);
+    assert_null(fake_host_read(record));
+    assert_int_equal(adopt(*state), 0);
+}
+
+static void one_that_is_killed_is_said_and_another_started(void** state) {
+    pid_t first;
+
+    assert_int_equal(adopt(*state), 0);
+    first = process();
+    assert_true(first > 0);
+    assert_int_equal(kill(first, SIGKILL), 0);
+    fake_domain_remove(FORK); /* which cannot be told to it any more */
+    while (waitid(P_PID, (id_t)first, &(siginfo_t){0}, WEXITED | WNOWAIT) != 0)
+        ;
+    assert_true(fake_host_plugin()->refresh(*state, NULL, 0) >= 0);
+    fake_domain_add(FORK, 0x99);
+    assert_int_equal(adopt(*state), 0);
+    assert_int_not_equal(process(), first);
+    assert_int_equal(ended(state), 0);
+    assert_string_equal(fake_host_read(record), line);
+}
+
+static void the_signals_that_end_a_service_do_not_end_it(void** state) {
+    assert_int_equal(adopt(*state), 0);
+    assert_int_equal(kill(process(), SIGTERM), 0);
+    assert_int_equal(ended(state), 0);
+    assert_string_equal(fake_host_read(record), line);
+}
+
+int main(void) {
+#define WARDEN_TEST(test) cmocka_unit_test_setup_teardown(test, fork_up, fork_down)
+    const struct CMUnitTest tests[] = {
+        WARDEN_TEST(forks_that_could_write_more_than_is_free_are_paused),
+        WARDEN_TEST(with_memory_for_all_nobody_is),
+        WARDEN_TEST(what_is_no_fork_is_left_alone),
+        WARDEN_TEST(who_does_not_run_is_left_alone),
+        WARDEN_TEST(a_fork_that_has_ended_is_forgotten),
+        WARDEN_TEST(the_next_watcher_lets_them_go),
+        WARDEN_TEST(one_that_somebody_else_has_unpaused_is_paused_no_more),
+        WARDEN_TEST(one_that_is_killed_is_said_and_another_started),
+        WARDEN_TEST(the_signals_that_end_a_service_do_not_end_it),
+    };
+
+    return cmocka_run_group_tests_name("plugin/libxl warden", tests, NULL, NULL);
+}
