@@ -248,6 +248,9 @@ void Watcher::guard_forks(const HostView& host, const Plan& decided, std::int64_
         found.cpus = host_.cpus;
     }
     keeper.act(found, zones_->all(), now_ms);
+    if (keeper.has_forks()) {
+        keeper.acted(now_ms, Loop::now_ms());
+    }
 }
 
 // ---- what is shown ------------------------------------------------------------------------------

@@ -81,6 +81,23 @@ TEST(ForkGuard, BelowTheUpperMarkAQuietHostIsLookedAtToo) {
     EXPECT_EQ(plan.look_in_ms, kGuardLookMs);
 }
 
+TEST(ForkGuard, WhereLooksComeLateThoseThatGrowAreHeldSooner) {
+    GuardView view = host(4 * kBurst, {idle(10, 2048), growing(10, 2048), growing(10, 2048)});
+    EXPECT_THAT(guard(view).hold, IsEmpty());
+    view.late_ms = kGuardLateMs + 4 * kGuardLookMs;
+    EXPECT_THAT(guard(view).hold, ElementsAre(2U)) << "two of them could take all there is";
+    view.late_ms = 10 * kGuardLatestMs;
+    EXPECT_THAT(guard(view).hold, ElementsAre(2U, 1U));
+    view.forks = std::vector(4, idle(10, 2048));
+    EXPECT_THAT(guard(view).hold, IsEmpty()) << "who does not grow is not held for that";
+}
+
+TEST(ForkGuard, WhereLooksComeLateOneForWhichThereIsAllItLacksGoesOn) {
+    GuardView view = host(4 * kBurst, {growing(10, 12), growing(10, 2048)});
+    view.late_ms = kGuardLatestMs;
+    EXPECT_THAT(guard(view).hold, ElementsAre(1U));
+}
+
 TEST(ForkGuard, ThoseThatGrowMostAreHeldFirst) {
     const std::vector<GuardFork> forks{idle(10, 2048), growing(10, 2048, 3), growing(10, 2048, 9),
                                        growing(600, 2048, 5)};

@@ -30,21 +30,30 @@ bool counts(const GuardFork& fork) {
 // What some forks could take before the next look, if that is `in_ms` away.
 class Exposure {
   public:
-    Exposure(unsigned cpus, std::int64_t in_ms)
-        : each_kib_(kDirtyKibPerMs * static_cast<std::uint64_t>(in_ms + kGuardLateMs)),
-          most_kib_(std::max(1u, cpus) * each_kib_) {}
+    Exposure(const GuardView& view, std::int64_t in_ms)
+        : quiet_kib_(dirty_kib(in_ms + kGuardLateMs)),
+          wanting_kib_(dirty_kib(in_ms + std::clamp(view.late_ms, kGuardLateMs, kGuardLatestMs))),
+          cpus_(std::max(1u, view.cpus)) {}
 
     void add(const GuardFork& fork) {
+        const std::uint64_t each_kib = wants(fork) ? wanting_kib_ : quiet_kib_;
+        most_kib_ = std::max(most_kib_, cpus_ * each_kib);
         lacks_kib_ += lacks_kib(fork);
-        sum_kib_ += std::min(lacks_kib(fork), std::max(1u, fork.vcpus) * each_kib_);
+        sum_kib_ += std::min(lacks_kib(fork), std::max(1u, fork.vcpus) * each_kib);
     }
     [[nodiscard]] std::uint64_t kib() const { return std::min(sum_kib_, most_kib_); }
     // What they could take if they were never looked at again.
     [[nodiscard]] std::uint64_t ever_kib() const { return lacks_kib_; }
 
   private:
-    std::uint64_t each_kib_;
-    std::uint64_t most_kib_;
+    static std::uint64_t dirty_kib(std::int64_t ms) {
+        return kDirtyKibPerMs * static_cast<std::uint64_t>(ms);
+    }
+
+    std::uint64_t quiet_kib_;  // one processor's
+    std::uint64_t wanting_kib_;
+    std::uint64_t cpus_;
+    std::uint64_t most_kib_ = 0;
     std::uint64_t sum_kib_ = 0;
     std::uint64_t lacks_kib_ = 0;
 };
@@ -113,8 +122,8 @@ class Running {
     Running(const GuardView& view, std::int64_t in_ms)
         : view_(view),
           spendable_kib_(minus(view.free_kib, view.floor_kib)),
-          all_(view.cpus, in_ms),
-          others_(view.cpus, in_ms),
+          all_(view, in_ms),
+          others_(view, in_ms),
           may_(view.forks.size(), false) {
         const std::uint64_t there_kib = spendable_kib_ + view.could_come_kib;
         leader_ = find_leader(view, there_kib);

@@ -37,9 +37,12 @@ namespace xenpack {
 // Choice: no processor makes more than 1 GiB of pages its fork's own in a second: each of them
 // takes an exit to Xen, an allocation and a copy of 4 KiB under a lock.
 inline constexpr std::uint64_t kDirtyKibPerMs = 1024;
-// The shortest time between two looks, and how much later than asked for one may come.
+// The shortest time between two looks, and how much later than asked for one may come, until they
+// have been seen to come later. No more than the last is reckoned with: where looks are that late
+// only those may run that cannot take all there is.
 inline constexpr std::int64_t kGuardLookMs = 10;
 inline constexpr std::int64_t kGuardLateMs = 10;
+inline constexpr std::int64_t kGuardLatestMs = 1'000;
 // The longest while somebody grows, and while all that want memory are held: others may give some
 // back untold.
 inline constexpr std::int64_t kGuardSlowLookMs = 640;
@@ -66,6 +69,9 @@ struct GuardView {
     std::uint64_t floor_kib = 0;       // of it, what forks must leave
     std::uint64_t could_come_kib = 0;  // what zones could still give back
     unsigned cpus = 1;                 // of the host
+    // How much too late looks come, with what is done in them; for those that want memory. One of
+    // which nothing says that it does is not held because dom0 is slow.
+    std::int64_t late_ms = kGuardLateMs;
     std::vector<GuardFork> forks;
 };
 

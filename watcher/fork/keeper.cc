@@ -129,7 +129,8 @@ void Keeper::forget(const ZoneKey& key) {
 // ---- what is done -------------------------------------------------------------------------------
 
 void Keeper::act(const Host& host, const std::vector<Zone*>& zones, std::int64_t now_ms) {
-    next_look_ms_.reset();
+    const std::int64_t asked_ms = std::exchange(next_look_ms_, std::nullopt).value_or(now_ms);
+    late_now_ms_ = std::max<std::int64_t>(0, now_ms - asked_ms);
     ask_kib_ = 0;
     std::vector<const Zone*> forks;
     GuardView view;
@@ -137,6 +138,7 @@ void Keeper::act(const Host& host, const std::vector<Zone*>& zones, std::int64_t
     view.floor_kib = host.floor_kib;
     view.could_come_kib = host.could_come_kib;
     view.cpus = host.cpus;
+    view.late_ms = std::max(kGuardLateMs, late_ms_);
     for (const Zone* zone : zones) {
         const auto at = kept_.find(zone->key);
         if (at != kept_.end()) {
@@ -166,6 +168,14 @@ void Keeper::act(const Host& host, const std::vector<Zone*>& zones, std::int64_t
         next_look_ms_ = std::min(next_look_ms_.value_or(*serve_ms), *serve_ms);
     }
     tell(plan, forks, now_ms);
+}
+
+void Keeper::acted(std::int64_t began_ms, std::int64_t ended_ms) {
+    const std::int64_t late_ms = late_now_ms_ + (ended_ms - began_ms);
+    if (late_ms >= late_ms_ || ended_ms - late_at_ms_ >= kLateWithinMs) {
+        late_ms_ = late_ms;
+        late_at_ms_ = ended_ms;
+    }
 }
 
 GuardFork Keeper::view_of(const Zone& fork, Kept& kept, std::int64_t now_ms) {

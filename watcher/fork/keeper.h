@@ -31,6 +31,8 @@ inline constexpr std::uint64_t kGrowsKib = 256;
 inline constexpr std::int64_t kGrowsWithinMs = 1'000;
 // After a fork could not be served, as Xen had no page for that.
 inline constexpr std::int64_t kServeAgainMs = 200;
+// A look that came late is reckoned with for so long.
+inline constexpr std::int64_t kLateWithinMs = 10'000;
 // When nobody has been held for so long, it is said to be over: it may come and go.
 inline constexpr std::int64_t kKeeperCalmMs = 5'000;
 
@@ -63,6 +65,9 @@ class Keeper {
     void follow(const std::vector<Zone*>& zones, std::int64_t now_ms);
     // After that, once in a look: holds, serves those that are new, feeds and lets go.
     void act(const Host& host, const std::vector<Zone*>& zones, std::int64_t now_ms);
+    // How long what was done in the last look took, from what it knew of: as late as that the
+    // forks have been held.
+    void acted(std::int64_t began_ms, std::int64_t ended_ms);
     // XENPACK_FORK_STARVED.
     void starved(const ZoneKey& key, std::int64_t now_ms);
     void forget(const ZoneKey& key);
@@ -113,6 +118,9 @@ class Keeper {
     std::uint64_t ask_kib_ = 0;
     std::uint64_t spendable_kib_ = 0;
     std::optional<std::int64_t> next_look_ms_;
+    std::int64_t late_now_ms_ = 0;  // of the last act()
+    std::int64_t late_ms_ = 0;      // the most of late, and since when
+    std::int64_t late_at_ms_ = 0;
     std::optional<std::int64_t> began_ms_;  // said to have begun, and not to be over
     std::int64_t last_waiting_ms_ = 0;
 };

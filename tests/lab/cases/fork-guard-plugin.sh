@@ -124,6 +124,7 @@ check "it is whole" zone_do one check
 check "another fork is made" fork_made three
 zone_destroy two one
 check "the end of a fork is told" probe_expect "^event died ($domid|$two)\$" 20
+check "and their memory is given back" eventually 30 settled
 starves three
 check "the memory is given back" hog_gone
 check "it is fed" probe_do feed "$(zone_domid three)"
