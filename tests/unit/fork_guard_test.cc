@@ -154,6 +154,21 @@ TEST(ForkGuard, TheLongestHeldGoesFirstAndNoneBeforeIt) {
     EXPECT_THAT(guard(host(8192 * kMib, forks)).let_go, ElementsAre(1U, 2U, 0U));
 }
 
+TEST(ForkGuard, WhatIsAskedOfZonesIsEnoughForTheNextThatWaits) {
+    for (const std::int64_t late_ms : {kGuardLateMs, 10 * kGuardLateMs, kGuardLatestMs}) {
+        for (std::uint64_t spendable = 0; spendable <= 300; ++spendable) {
+            GuardView view = host(spendable * kMib, {idle(40, 128), held(2, 128, 1)});
+            view.late_ms = late_ms;
+            view.could_come_kib = 400 * kMib;
+            const GuardPlan plan = guard(view);
+            if (plan.let_go.empty()) {
+                view.free_kib += plan.ask_kib;
+                EXPECT_THAT(guard(view).let_go, ElementsAre(1U)) << spendable << ", " << late_ms;
+            }
+        }
+    }
+}
+
 TEST(ForkGuard, OneThatStarvedIsFedWhenItMayGoOnAndHeldUntilThen) {
     GuardFork starved = idle(10, 2048);
     starved.starved = true;

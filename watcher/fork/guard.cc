@@ -136,14 +136,24 @@ class Running {
         for (const std::size_t i : by_claim(view, leader_)) {
             const bool waiting = waits(view.forks[i]);
             may_[i] = (!waiting || in_turn) && admit(i);
+            if (waiting && in_turn && !may_[i]) {
+                next_needs_kib_ = needs_kib(i);
+            }
             in_turn = in_turn && (!waiting || may_[i]);
         }
     }
 
     [[nodiscard]] bool may(std::size_t i) const { return may_[i]; }
     [[nodiscard]] std::uint64_t exposed_kib() const { return all_.kib(); }
+    // What there must be to spend before the first that waits in vain goes on; 0: none does.
+    [[nodiscard]] std::uint64_t next_needs_kib() const { return next_needs_kib_; }
 
   private:
+    [[nodiscard]] std::uint64_t needs_kib(std::size_t i) const {
+        Exposure with = all_;
+        with.add(view_.forks[i]);
+        return std::min(with.ever_kib(), 2 * with.kib());
+    }
     [[nodiscard]] bool admit(std::size_t i) {
         const GuardFork& fork = view_.forks[i];
         Exposure with = all_;
@@ -173,6 +183,7 @@ class Running {
     Exposure others_;  // but for the one whose turn it is
     std::vector<bool> may_;
     std::optional<std::size_t> leader_;
+    std::uint64_t next_needs_kib_ = 0;
     std::optional<std::uint64_t> for_others_kib_;  // nothing: there is not enough for turns
 };
 
@@ -222,7 +233,10 @@ std::uint64_t to_ask_kib(const GuardView& view, const Running& now, std::uint64_
             wanted_kib += std::min(lacks_kib(fork), kGuardStepKib);
         }
     }
-    return wanted_kib == 0 ? 0 : minus(wanted_kib + 2 * now.exposed_kib(), spendable_kib);
+    // And no less than lets the next of those that wait go on, or it would wait for ever.
+    const std::uint64_t needed_kib =
+        std::max(wanted_kib + 2 * now.exposed_kib(), now.next_needs_kib());
+    return wanted_kib == 0 ? 0 : minus(needed_kib, spendable_kib);
 }
 
 }  // namespace
