@@ -46,6 +46,7 @@ constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kPagesPerMib = kMib / kPageBytes;
 constexpr std::size_t kWordsPerPage = kPageBytes / sizeof(std::uint64_t);
 constexpr std::uint64_t kMaxMib = 1 << 20;
+constexpr std::uint64_t kPatternsApart = 4096;
 constexpr const char* kReporterPidFile = "/run/xenpack-guest.pid";
 constexpr const char* kFreezer = "/run/freezer";
 constexpr const char* kFrozen = "/run/freezer/balloon";
@@ -605,6 +606,9 @@ bool run_sized(const std::string& name, const std::vector<std::string>& words) {
         release(*mib);
     } else if (name == "cache") {
         cache(*mib);
+    } else if (name == "rewrite") {  // so that no other has the same there that was told another
+        next_seed += *mib * kPatternsApart;
+        rewrite();
     } else {
         return false;
     }
@@ -692,7 +696,7 @@ void run(std::string_view line) {
     if (words.empty()) {
         return;
     }
-    if (!run_plain(words[0]) && !run_sized(words[0], words) && !run_store(words[0], words) &&
+    if (!run_sized(words[0], words) && !run_plain(words[0]) && !run_store(words[0], words) &&
         !run_disk(words[0], words)) {
         answer("unknown command or argument: %.*s",
                static_cast<int>(std::min<std::size_t>(line.size(), 60)), line.data());

@@ -5,9 +5,14 @@
 //   host_memory hog LEAVE_KIB        a domain that holds all free memory but so much: "hog domid=N"
 //   host_memory drop DOMID           ends it
 //   host_memory claim DOMID KIB      Xen keeps memory for the domain until it holds so much; 0: no
-//   more host_memory show DOMID           "domain pages=N shared=N claimed=N limit=N", in pages
+//                                    more
+//   host_memory show DOMID           "domain pages=N shared=N claimed=N limit=N", in pages
+//   host_memory least                until it is ended: a line with what is free, in KiB, each time
+//                                    that it is less than ever since the start
 //
 // Exit status: 0, or 1 with what failed.
+#include <time.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -104,6 +109,21 @@ void show(xc_interface* xc, std::uint32_t domid) {
                 static_cast<unsigned long long>(info.max_pages));
 }
 
+// Nothing tells of each page that is taken, so Xen is asked again and again.
+[[noreturn]] void least(xc_interface* xc) {
+    constexpr timespec kBetween{0, 20'000'000};
+    std::uint64_t known = ~0ULL;
+    for (;;) {
+        const std::uint64_t now = free_pages(xc);
+        if (now < known) {
+            known = now;
+            std::printf("%llu\n", static_cast<unsigned long long>(now * kPageKib));
+            std::fflush(stdout);
+        }
+        nanosleep(&kBetween, nullptr);
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -125,9 +145,13 @@ int main(int argc, char** argv) {
         }
     } else if (what == "show" && argc == 3) {
         show(xc, static_cast<std::uint32_t>(number(argv[2])));
+    } else if (what == "least" && argc == 2) {
+        least(xc);
     } else {
-        std::fputs("usage: host_memory hog LEAVE_KIB | drop DOMID | claim DOMID KIB | show DOMID\n",
-                   stderr);
+        std::fputs(
+            "usage: host_memory hog LEAVE_KIB | drop DOMID | claim DOMID KIB | show DOMID | "
+            "least\n",
+            stderr);
         return 64;
     }
     xc_interface_close(xc);
