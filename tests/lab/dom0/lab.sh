@@ -167,8 +167,9 @@ zone_destroy() {
 
 # ---- The daemon.
 
-# daemon_start [ARGUMENT...]: starts it and waits until it answers. Its exit status will be in a file.
-daemon_start() {
+# daemon_launch [ARGUMENT...]: starts it. Its exit status will be in a file.
+# daemon_start [ARGUMENT...]: starts it and waits until it answers.
+daemon_launch() {
     rm -f "$lab_state/xenpackd.status"
     {
         /usr/sbin/xenpackd "$@" &
@@ -176,6 +177,9 @@ daemon_start() {
         wait $!
         printf '%s' $? >"$lab_state/xenpackd.ended" && mv "$lab_state/xenpackd.ended" "$lab_state/xenpackd.status"
     } >>"$lab_daemon_log" 2>&1 </dev/null &
+}
+daemon_start() {
+    daemon_launch "$@"
     eventually 30 xenpack status >/dev/null || { printf 'xenpackd does not answer\n' && tail "$lab_daemon_log" && return 1; }
 }
 
