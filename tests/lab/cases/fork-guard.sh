@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash disable=SC1091,SC2154
-# lab: xen=memshr memory=1664 dom0=800M timeout=600
+# lab: xen=memshr memory=1664 dom0=800M timeout=600 alone=1
 # Forks that together write more than the host has: they are held before memory runs out, and go on
 # when some comes, be it that another domain ends, that a zone gives back what it does not use, or
 # that one of them ends. None dies, and no byte is wrong, also where the daemon dies meanwhile, at
