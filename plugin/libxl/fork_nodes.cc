@@ -39,44 +39,50 @@ class Nodes {
     }
     void own(const std::string& path, std::string value,
              xenpack_store_access access = XENPACK_STORE_AS_PARENT) {
+        add(home_ + path, std::move(value), access);
+    }
+    void first(const std::string& path, std::string value,
+               xenpack_store_access access = XENPACK_STORE_AS_PARENT) {
         parts_.first.push_back({home_ + path, std::move(value), access});
     }
 
+    // Whose they are and the name that is taken come first: by them half of a fork is taken away.
     void home() {
-        own("", "", XENPACK_STORE_GUEST_READS);
-        own("/vm", vm_node(tree_.uuid));
-        own("/name", tree_.name);
+        first("", "", XENPACK_STORE_GUEST_READS);
+        first("/vm", vm_node(tree_.uuid));
+        first("/name", tree_.name);
+        for (const auto& [path, value] : tree_.xsdata) {
+            first("/" + path, value);
+        }
         own("/domid", fmt::format("{}", tree_.domid));
         own("/store/port", fmt::format("{}", tree_.store_port));
         own("/store/ring-ref", fmt::format("{}", tree_.store_gfn));
-        for (const auto& [path, value] : tree_.xsdata) {
-            own("/" + path, value);
-        }
     }
 
-    // What it writes from time to time, or has at its start.
+    // What it writes: at once, or from time to time.
     void for_the_guest() {
-        own("/control/shutdown", "", XENPACK_STORE_GUEST_OWNS);
-        own("/data", "", XENPACK_STORE_GUEST_OWNS);
+        first("/data", "", XENPACK_STORE_GUEST_OWNS);
         for (const char* path :
-             {"device/suspend/event-channel", "control/feature-poweroff", "control/feature-reboot",
-              "control/feature-suspend", "control/sysrq", "drivers", "feature", "attr", "error"}) {
-            add(fmt::format("{}/{}", home_, path), "", XENPACK_STORE_GUEST_OWNS);
+             {"/control/shutdown", "/device/suspend/event-channel", "/control/feature-poweroff",
+              "/control/feature-reboot", "/control/feature-suspend", "/control/sysrq", "/drivers",
+              "/feature", "/attr", "/error"}) {
+            own(path, "", XENPACK_STORE_GUEST_OWNS);
         }
-        add(home_ + "/control/platform-feature-multiprocessor-suspend", "1");
-        add(home_ + "/control/platform-feature-xs_reset_watches", "1");
+        own("/control/platform-feature-multiprocessor-suspend", "1");
+        own("/control/platform-feature-xs_reset_watches", "1");
     }
 
     void memory_and_processors() {
         own("/memory/static-max", fmt::format("{}", tree_.static_max_kib));
         own("/memory/target", fmt::format("{}", tree_.target_kib));
-        add(home_ + "/memory/videoram", fmt::format("{}", tree_.videoram_kib));
+        own("/memory/videoram", fmt::format("{}", tree_.videoram_kib));
         for (std::size_t i = 0; i < tree_.vcpus_online.size(); ++i) {
             own(fmt::format("/cpu/{}/availability", i),
                 tree_.vcpus_online[i] ? "online" : "offline");
         }
     }
 
+    // xenconsoled watches for them.
     void console() {
         const std::string backend = console_backend_node(tree_.console_domid, tree_.domid);
         const std::string backend_id = fmt::format("{}", tree_.console_domid);
@@ -126,10 +132,10 @@ class Nodes {
     }
 
     void xenpack() {
-        own("/xenpack/fork/template", tree_.template_uuid);
-        own(std::string("/") + kForkStateNode, "building");
+        first("/xenpack/fork/template", tree_.template_uuid);
+        first(std::string("/") + kForkStateNode, "building");
         for (const auto& [path, value] : tree_.identity) {
-            own("/xenpack/fork/" + path, value);
+            first("/xenpack/fork/" + path, value);
         }
     }
 

@@ -45,9 +45,12 @@ struct StoreNode {
 // In two parts, so that it need not wait for the second to run: xenstored takes each node by
 // itself. The domain of every access is the fork.
 struct TreeParts {
-    // What the guest uses when it goes on after a suspend, and its console.
+    // Whose they are, and what the guest reads once when it goes on after a suspend: its devices,
+    // and who it is.
     std::vector<StoreNode> first;
-    // What its backends and toolstacks want, and what a guest may write some time.
+    // What it watches, and hears of when it comes (Linux: control/shutdown, memory/target, cpu),
+    // what xenconsoled watches, what backends and toolstacks want, and what a guest may write some
+    // time.
     std::vector<StoreNode> rest;
 };
 TreeParts fork_nodes(const ForkTree& tree);

@@ -120,7 +120,7 @@ static const char bare_fork[] =
     "make /local/domain/9\n"
     "introduce 9 gfn fe001 port 1\n"
     "%s" /* it runs */
-    "make /local/domain/9/device/suspend/event-channel\n"
+    "make /local/domain/9/domid\n"
     "json job 99 disks 0 nics 0\n"
     "userdata 9 libxl-json\n"
     "make /local/domain/9/xenpack/fork/state\n";
