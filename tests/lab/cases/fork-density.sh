@@ -13,8 +13,6 @@ aim_times=25     # as many forks as zones
 aim_kib=3072     # of each fork without devices
 printf '[host]\nreserve = 64M\nstart-reserve = 0M\nemergency = 16M\ndom0-floor = 800M\n[zone]\nmanage = no\n' >/etc/xenpack/xenpack.conf
 
-free_kib() { host_pages | awk '{ sub("free=", "", $2); print $2 * 4 }'; }
-dom0_kib() { awk '/^MemAvailable/ { print $2 }' /proc/meminfo; }
 
 # ---- Zones, each with its own memory (they need not run: what they take is theirs from the start)
 zones=0
@@ -32,7 +30,7 @@ check "it becomes a template" template_made web base --identity none
 check "one fork before they are counted" xenpack fork base --name first
 xl destroy first
 check "a picture of the host is taken" picture "$lab_state/with-template"
-before=$(free_kib) dom0_before=$(dom0_kib)
+memory_before
 forks=0 start=$(now_ms)
 while ((forks < most)); do
     xenpack fork base -n $at_a_time --name 'job-%d' --timeout 3m >/dev/null 2>"$lab_state/refused" || { cat "$lab_state/refused" && break; }
@@ -41,7 +39,7 @@ done
 took=$(seconds_since "$start")
 check "there are as many as were made" is "$(xl list | grep -c '^job-')" -eq $forks
 check "they are $most, and none was refused" is $forks -eq $most
-each=$(((before - $(free_kib)) / forks)) dom0_each=$(((dom0_before - $(dom0_kib)) / forks))
+memory_each $forks
 note "$zones zones of 256 MiB by xl create; $forks idle forks of one of them, in $took s: $((forks / zones)) times as many; $(($(free_kib) / 1024)) MiB are still free"
 note "each fork: $each KiB of the host's memory, and $dom0_each KiB of dom0's"
 check "which is $aim_times times as many" is $forks -ge $((aim_times * zones))

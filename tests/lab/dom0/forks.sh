@@ -91,6 +91,13 @@ tree() {
         grep -vE '/xenpack[/ ]|/data/|/(tty|start_time|name|port|vm|state) ' | sort
 }
 
+# ---- What forks take. memory_before; then, with N forks made, memory_each N sets each and dom0_each: KiB.
+free_kib() { host_pages | awk '{ sub("free=", "", $2); print $2 * 4 }'; }
+dom0_kib() { awk '/^MemAvailable/ { print $2 }' /proc/meminfo; }
+memory_before() { free_before=$(free_kib) dom0_before=$(dom0_kib); }
+# shellcheck disable=SC2034  # what a case reads
+memory_each() { each=$(((free_before - $(free_kib)) / $1)) dom0_each=$(((dom0_before - $(dom0_kib)) / $1)); }
+
 # ---- Leaks. A picture of the host is what a case holds another against.
 
 settled() {
