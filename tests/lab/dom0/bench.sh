@@ -5,7 +5,7 @@
 . /lab/lab.sh
 . /lab/daemon.sh
 
-rounds=${BENCH_ROUNDS:-60}
+rounds=${BENCH_ROUNDS:-24}
 figure() { printf 'figure %s %s\n' "$1" "$2"; }
 
 # percentile P: of the numbers on standard input.

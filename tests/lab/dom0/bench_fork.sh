@@ -65,8 +65,11 @@ figure fork_unpaused_ms_p50 "$unpaused_ms"
 figure fork_ready_ms_p50 "$ready_ms"
 figure fork_command_ms_p50 "$(median <"$lab_state/command")"
 for phase in create memory store devices; do figure "fork_${phase}_us_p50" "$(of_forks $phase)"; done
+dom0_cpu_ms() { xl list 0 | awk 'NR == 2 { printf "%d", $6 * 1000 }'; }
 all_at_once() { timed "$lab_state/at-once" xenpack fork base -n "$at_once" --name 'job-%d' --timeout 5m; }
+dom0_cpu_before=$(dom0_cpu_ms)
 check "$at_once at once" all_at_once
 at_once_ms=$(<"$lab_state/at-once")
 figure forks_at_once "$at_once"
 figure forks_at_once_ready_ms "$at_once_ms"
+figure forks_at_once_dom0_cpu_ms $(($(dom0_cpu_ms) - dom0_cpu_before))

@@ -456,21 +456,21 @@ class TargetWatch {
     timespec told_{};
 };
 
-// Reports a need that grows once a second, and takes the time to each new memory/target.
+// Reports each time that hardly any of what it has by then is left, and takes the time to each new
+// memory/target. Reports less than 5 s apart would be taken for a rise, and be answered ahead.
 void react(const std::string& key, std::uint64_t count) {
-    constexpr std::uint64_t kStepKib = 8 * 1024;
+    constexpr unsigned kApartS = 6;
+    constexpr std::uint64_t kLeftKib = 2 * 1024;
     TargetWatch watch;
     if (store() == nullptr || !watch.good()) {
         answer("react FAILED: %s", std::strerror(errno));
         return;
     }
     std::string target = watch.await("", 1000);
-    // The daemon takes what follows a report within 5 s for a rise, and would run far ahead of it.
-    sleep(6);
-    std::uint64_t used_kib = meminfo_kib("MemTotal:") - 2 * kStepKib;
     for (std::uint64_t i = 0; i < count; ++i) {
-        used_kib += kStepKib;
-        const std::string text = report(1'000'000 + i, used_kib);
+        sleep(kApartS);
+        const std::uint64_t total_kib = meminfo_kib("MemTotal:");
+        const std::string text = report(1'000'000 + i, total_kib - std::min(total_kib, kLeftKib));
         timespec begin{};
         clock_gettime(CLOCK_MONOTONIC, &begin);
         const bool ok = write_report(key, text);
@@ -484,7 +484,6 @@ void react(const std::string& key, std::uint64_t count) {
             (end.tv_sec - begin.tv_sec) * 1'000'000LL + (end.tv_nsec - begin.tv_nsec) / 1000;
         std::printf("react: us=%lld target=%s\n", us, target.c_str());
         std::fflush(stdout);
-        usleep(1'000'000);
     }
     answer("react ok count=%llu", static_cast<unsigned long long>(count));
 }
