@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash disable=SC1091,SC2154
-# lab: xen=memshr memory=2304 dom0=900M timeout=1200
+# lab: alone=1 xen=memshr memory=2304 dom0=900M timeout=1200
 # How many zones of 256 MiB the host holds by xl create, and that it holds many times as many as idle
 # forks of one of them; what each fork takes of the host's memory, all overhead counted. Two hundred
 # forks, and back to none: every page, node, device and file is returned.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash disable=SC1091,SC2154
-# lab: xen=memshr memory=2304 dom0=800M timeout=900
+# lab: alone=1 xen=memshr memory=2304 dom0=800M timeout=900
 # The daemon is killed at every step of sealing and of forking. When it has started again no domain
 # is half made, templates and forks are as they were, and no page, node or file is lost.
 . /lab/lab.sh

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash disable=SC1091,SC2154
-# lab: xen=memshr memory=2304 dom0=800M timeout=600
+# lab: alone=1 xen=memshr memory=2304 dom0=800M timeout=600
 # Forks of forks, of a template with two processors: each has the memory of whom it was forked of,
 # to the byte, and both processors; a template stays while anything below it lives; one that is
 # destroyed by hand under its forks is named with them.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash disable=SC1091,SC2154
-# lab: xen=memshr memory=3072 dom0=800M timeout=1200
+# lab: alone=1 xen=memshr memory=3072 dom0=800M timeout=1200
 # A zone with a disk and a network becomes a template, and twenty are forked of it: each has its own
 # name, address and random numbers, its template's memory and disk, and writes to none but its own;
 # xl works on them as on any; what is wrong is said in one line and changes nothing; and in the end
