@@ -29,5 +29,9 @@ namespace xenpack {
 [[nodiscard]] constexpr std::uint64_t mib(std::uint64_t kib) {
     return (kib + 512) / 1024;
 }
+// And never less than is missing: who makes room for what a sentence asks shall have enough.
+[[nodiscard]] constexpr std::uint64_t mib_above(std::uint64_t kib) {
+    return whole_mib(kib) / 1024;
+}
 
 }  // namespace xenpack

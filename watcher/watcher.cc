@@ -118,7 +118,10 @@ void Watcher::look() {
     refresh_views(facts, now_ms);
     HostView host = host_view(facts, config_, ledger_);
     host.promised_kib += keep_dom0(host, now_ms);
-    host.wanted_by_starts_kib += forks_->keeper().ask_kib();
+    const Keeper::Wanted& forks = forks_->keeper().wanted();
+    host.wanted_by_forks_kib = forks.all_kib;
+    host.wanted_by_waiting_forks_kib = forks.waiting_kib;
+    host.wanted_by_first_fork_kib = forks.first_kib;
     const Plan decided = plan(host, ledger_, now_ms);
     reserve_kib_ = decided.reserve_kib;
     spendable_kib_ = decided.spendable_kib;
@@ -318,8 +321,7 @@ void Watcher::note_host(const Plan& decided, std::int64_t now_ms) {
                            fmt::format("{} for {} MiB more than the {} MiB that are free to give",
                                        !decided.waiting.empty()          ? "zones wait"
                                        : desk_->book().waiting_kib() > 0 ? "starts wait"
-                                       : forks_->keeper().ask_kib() > 0  ? "forks wait"
-                                                                         : "starts wait",
+                                                                         : "forks wait",
                                        decided.waiting_kib / 1024, decided.spendable_kib / 1024)));
         }
         shortage_said_ = true;

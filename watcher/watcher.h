@@ -119,6 +119,8 @@ class Watcher final : public Zones::Mediator,
     [[nodiscard]] std::uint64_t beyond_promise(const Zone& zone, std::uint64_t coming_kib) const;
     void grant_starts(const Plan& decided);
     [[nodiscard]] StartSupply supply() const;
+    // With so much kept for forks.
+    [[nodiscard]] StartSupply supply_beside(std::uint64_t forks_kib) const;
     [[nodiscard]] nlohmann::json reservations_json() const;
     // Templates and forks: in watcher_fork.cc.
     [[nodiscard]] Expected<void> look_at_forks();

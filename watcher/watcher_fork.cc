@@ -244,7 +244,7 @@ void Watcher::guard_forks(const HostView& host, const Plan& decided, std::int64_
         }
         found.free_kib = minus(host.free_kib, promised_kib);
         found.floor_kib = std::max(decided.emergency_kib, kEmergencyLeastKib);
-        found.could_come_kib = supply().could_give_kib;
+        found.could_come_kib = supply_beside(0).could_give_kib;
         found.cpus = host_.cpus;
     }
     keeper.act(found, zones_->all(), now_ms);

@@ -220,12 +220,12 @@ json Watcher::reservations_json() const {
 }
 
 // By the host as it was last read.
-StartSupply Watcher::supply() const {
+StartSupply Watcher::supply_beside(std::uint64_t forks_kib) const {
     const std::int64_t now_ms = Loop::now_ms();
     const HostFacts host = host_facts(now_ms);
     std::vector<ZoneView> views;
-    std::uint64_t spoken_for_kib =
-        host.promised_to_others_kib + host.promised_to_starts_kib + config_.emergency_kib;
+    std::uint64_t spoken_for_kib = host.promised_to_others_kib + host.promised_to_starts_kib +
+                                   config_.emergency_kib + forks_kib;
     for (const Zone* zone : zones_->all()) {
         if (zone->managed) {
             views.push_back(view_of(*zone, now_ms));
@@ -234,7 +234,12 @@ StartSupply Watcher::supply() const {
     }
     // What is promised beyond what is free has to be given before all else.
     return {minus(host.free_kib, spoken_for_kib),
-            minus(could_give_kib(views), minus(spoken_for_kib, host.free_kib))};
+            minus(could_give_kib(views), minus(spoken_for_kib, host.free_kib)), forks_kib};
+}
+
+// Forks that wait come before who is to come.
+StartSupply Watcher::supply() const {
+    return supply_beside(forks_->keeper().wanted().waiting_kib);
 }
 
 void Watcher::follow_starts() {
@@ -261,7 +266,7 @@ void Watcher::grant_starts(const Plan& decided) {
         return;
     }
     // Who is there already goes before who is to come.
-    desk_->grant(minus(decided.left_kib, forks_->keeper().ask_kib()));
+    desk_->grant(minus(decided.left_kib, forks_->keeper().wanted().waiting_kib));
     desk_->expire(supply());
 }
 

@@ -150,6 +150,9 @@ json Watcher::status() {
     if (now_ms < dom0_hands_until_ms_) {
         host_faults.push_back(dom0_hands_fault_);
     }
+    if (const std::string& fault = forks_->keeper().standstill(); !fault.empty()) {
+        host_faults.push_back(fault);
+    }
     for (std::string& fault : desk_->faults()) {
         host_faults.push_back(std::move(fault));
     }

@@ -270,6 +270,39 @@ TEST(Plan, TakesForAStartThatWaits) {
     EXPECT_NE(p.shrink[0].reason.find("a start waits for 300 MiB"), std::string::npos);
 }
 
+TEST(Plan, LeavesTheFirstForkThatIsHeldWhatItNeedsBeforeAZoneThatStalls) {
+    HostView h = host(272);
+    std::vector<ZoneView> zones{zone(256, 800)};
+    zones[0].must_kib = 200 * kMib;
+    zones[0].stalled = true;
+    EXPECT_EQ(granted(plan(h, zones, kNowMs), 0), 200 * kMib);
+    h.wanted_by_forks_kib = h.wanted_by_waiting_forks_kib = 100 * kMib;
+    h.wanted_by_first_fork_kib = 40 * kMib;
+    EXPECT_EQ(granted(plan(h, zones, kNowMs), 0), 160 * kMib);
+    zones[0].must_kib = 700 * kMib;
+    EXPECT_EQ(granted(plan(h, zones, kNowMs), 0), (272 - 16) * kMib) << "it is in danger";
+}
+
+TEST(Plan, LeavesForksThatAreHeldWhatTheyNeedBeforeAZoneGetsHeadroom) {
+    HostView h = host(272);
+    std::vector<ZoneView> zones{zone(256, 456)};
+    zones[0].must_kib = 256 * kMib;
+    EXPECT_EQ(granted(plan(h, zones, kNowMs), 0), 200 * kMib);
+    h.wanted_by_forks_kib = h.wanted_by_waiting_forks_kib = 100 * kMib;
+    EXPECT_EQ(granted(plan(h, zones, kNowMs), 0), 100 * kMib);
+    h.wanted_by_waiting_forks_kib = 0;
+    EXPECT_EQ(granted(plan(h, zones, kNowMs), 0), 200 * kMib) << "none of them waits";
+}
+
+TEST(Plan, TakesForForksThatWantMoreThanIsFree) {
+    HostView h = host_without_reserve(72 + 60);
+    h.wanted_by_forks_kib = 100 * kMib;
+    const Plan p = plan(h, {zone(900, 200)}, kNowMs);
+    EXPECT_EQ(p.state, HostState::shortage);
+    EXPECT_EQ(taken(p, 0), 40 * kMib);
+    EXPECT_NE(p.shrink[0].reason.find("forks wait for 40 MiB"), std::string::npos);
+}
+
 TEST(Plan, DoesNotTakeAgainWhatIsAlreadyLeaving) {
     std::vector<ZoneView> zones{zone(256, 512), zone(500, 200), zone(900, 200)};
     zones[1].leaving_kib = 300 * kMib;

@@ -51,7 +51,7 @@ GuardView host(std::uint64_t spendable_kib, std::vector<GuardFork> forks, unsign
 TEST(ForkGuard, WhereThereIsEnoughForAllNothingIsDoneAndNoTimerIsNeeded) {
     const GuardPlan plan = guard(host(200 * kMib, {growing(10, 100), growing(10, 100)}));
     EXPECT_THAT(plan.hold, IsEmpty());
-    EXPECT_EQ(plan.ask_kib, 0U);
+    EXPECT_EQ(plan.wanted_kib, 0U);
     EXPECT_EQ(plan.lacking_kib, 0U);
     EXPECT_EQ(plan.look_in_ms, std::nullopt);
     EXPECT_EQ(guard(host(0, {})).look_in_ms, std::nullopt);
@@ -62,7 +62,7 @@ TEST(ForkGuard, AQuietHostNeedsNoTimerThoughForksArePromisedMoreThanThereIs) {
     EXPECT_GT(plan.lacking_kib, 0U);
     EXPECT_EQ(plan.look_in_ms, std::nullopt);
     EXPECT_THAT(plan.hold, IsEmpty());
-    EXPECT_EQ(plan.ask_kib, 0U) << "nobody wants any";
+    EXPECT_EQ(plan.wanted_kib, 0U) << "nobody wants any";
 }
 
 TEST(ForkGuard, WhoGrowsIsLookedAtTheSoonerTheLessThereIs) {
@@ -137,7 +137,7 @@ TEST(ForkGuard, WhatZonesCouldGiveCountsForTurnsAndNotForRoom) {
     GuardView view = host(4 * kBurst, {growing(100, 400), growing(200, 400)});
     view.could_come_kib = 400 * kMib;
     EXPECT_THAT(guard(view).hold, IsEmpty());
-    EXPECT_GT(guard(view).ask_kib, 0U);
+    EXPECT_GT(guard(view).wanted_kib, 0U);
     view.could_come_kib = 130 * kMib;
     EXPECT_THAT(guard(view).hold, ElementsAre(0U));
     view.free_kib = view.floor_kib + kMib;
@@ -147,7 +147,7 @@ TEST(ForkGuard, WhatZonesCouldGiveCountsForTurnsAndNotForRoom) {
 
 TEST(ForkGuard, TheLongestHeldGoesFirstAndNoneBeforeIt) {
     const std::vector<GuardFork> forks{held(10, 2048, 30), held(10, 2048, 10), held(10, 2048, 20)};
-    EXPECT_THAT(guard(host(2 * kBurst - 4, forks)).let_go, IsEmpty()) << "they would be held again";
+    EXPECT_THAT(guard(host(kBurst - 4, forks)).let_go, IsEmpty());
     EXPECT_THAT(guard(host(2 * kBurst, forks)).let_go, ElementsAre(1U));
     EXPECT_EQ(guard(host(2 * kBurst, forks)).waiting, 2U);
     EXPECT_THAT(guard(host(4 * kBurst, forks)).let_go, ElementsAre(1U, 2U));
@@ -162,11 +162,39 @@ TEST(ForkGuard, WhatIsAskedOfZonesIsEnoughForTheNextThatWaits) {
             view.could_come_kib = 400 * kMib;
             const GuardPlan plan = guard(view);
             if (plan.let_go.empty()) {
-                view.free_kib += plan.ask_kib;
+                view.free_kib = view.floor_kib + plan.wanted_by_waiting_kib;
                 EXPECT_THAT(guard(view).let_go, ElementsAre(1U)) << spendable << ", " << late_ms;
+                EXPECT_GE(plan.wanted_kib, plan.wanted_by_waiting_kib);
             }
         }
     }
+}
+
+TEST(ForkGuard, ItWaitsForTwiceTheRoomUnlessSoMuchCanNeverBeHad) {
+    GuardView view = host(2 * kBurst - 4, {held(10, 2048, 1), held(10, 2048, 2)});
+    view.could_come_kib = 4 * kMib;
+    EXPECT_THAT(guard(view).let_go, IsEmpty()) << "it would be held again";
+    EXPECT_EQ(guard(view).wanted_by_first_kib, 2 * kBurst);
+    view.could_come_kib = 0;
+    EXPECT_THAT(guard(view).let_go, ElementsAre(0U));
+    EXPECT_EQ(guard(view).wanted_by_first_kib, kBurst);
+}
+
+TEST(ForkGuard, WhenNoneGoesOnItIsSaidWhoWouldBeNext) {
+    const std::vector<GuardFork> forks{held(10, 2048, 30), held(10, 2048, 10), idle(5, 2048)};
+    EXPECT_EQ(guard(host(kBurst - 4, forks)).stands_first, 1U);
+    EXPECT_EQ(guard(host(kBurst, forks)).stands_first, std::nullopt);
+    EXPECT_EQ(guard(host(kBurst - 4, {idle(5, 2048)})).stands_first, std::nullopt);
+}
+
+TEST(ForkGuard, WhatThoseThatGrowWantIsNotWantedByThoseThatWait) {
+    const GuardPlan grow = guard(host(4 * kBurst, {growing(10, 2048), growing(10, 2048)}));
+    EXPECT_EQ(grow.wanted_kib, 2 * kGuardStepKib + 2 * kBurst);
+    EXPECT_EQ(grow.wanted_by_waiting_kib, 0U);
+    EXPECT_EQ(grow.wanted_by_first_kib, kBurst) << "so that one of them runs on";
+    const GuardPlan wait = guard(host(0, {held(10, 2048, 1), held(2040, 2048, 2)}));
+    EXPECT_EQ(wait.wanted_by_waiting_kib, kGuardStepKib + 8 * kMib);
+    EXPECT_EQ(wait.wanted_kib, wait.wanted_by_waiting_kib);
 }
 
 TEST(ForkGuard, OneThatStarvedIsFedWhenItMayGoOnAndHeldUntilThen) {
@@ -175,7 +203,7 @@ TEST(ForkGuard, OneThatStarvedIsFedWhenItMayGoOnAndHeldUntilThen) {
     GuardPlan plan = guard(host(0, {starved}));
     EXPECT_THAT(plan.hold, ElementsAre(0U)) << "its other processors run";
     EXPECT_THAT(plan.feed, IsEmpty());
-    EXPECT_GT(plan.ask_kib, 0U);
+    EXPECT_GT(plan.wanted_kib, 0U);
     EXPECT_EQ(plan.look_in_ms, kGuardWaitLookMs) << "what comes back may come untold";
     plan = guard(host(400 * kMib, {starved}));
     EXPECT_THAT(plan.hold, IsEmpty());
@@ -194,7 +222,7 @@ TEST(ForkGuard, WhomSomebodyElseHasPausedIsLeftAlone) {
     EXPECT_THAT(plan.hold, IsEmpty());
     EXPECT_THAT(plan.let_go, IsEmpty());
     EXPECT_EQ(plan.waiting, 0U);
-    EXPECT_EQ(plan.ask_kib, 0U);
+    EXPECT_EQ(plan.wanted_kib, 0U);
 }
 
 // ---- a host of a model --------------------------------------------------------------------------

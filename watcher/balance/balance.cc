@@ -178,13 +178,18 @@ Spent add_grows(const HostView& host, const Ledger& zones, Plan& plan) {
         minus(host.free_kib, least_kib + host.promised_kib + zones.pending_kib());
     const std::uint64_t granted_kib = in_danger_kib - wishing.grant(in_danger_kib, lacks.must);
     const std::vector<std::uint64_t> must_grants = wishing.grants;
-    std::uint64_t left_kib = wishing.grant(minus(plan.spendable_kib, granted_kib), lacks.hard);
+    const std::uint64_t first_fork_kib = host.wanted_by_first_fork_kib;
+    std::uint64_t left_kib =
+        wishing.grant(minus(plan.spendable_kib, granted_kib + first_fork_kib), lacks.hard);
     const std::vector<std::uint64_t> hard_grants = wishing.grants;
-    left_kib = wishing.grant(minus(left_kib, host.start_reserve_kib), lacks.need);
+    const std::uint64_t forks_kib = std::max(host.wanted_by_waiting_forks_kib, first_fork_kib);
+    left_kib = wishing.grant(minus(left_kib, host.start_reserve_kib + (forks_kib - first_fork_kib)),
+                             lacks.need);
     const std::vector<std::uint64_t> need_grants = wishing.grants;
     // What zones only would like comes out of what the host keeps for no one.
-    const std::uint64_t kept_kib = minus(host.reserve_kib + host.wanted_by_starts_kib,
-                                         host.emergency_kib + host.start_reserve_kib);
+    const std::uint64_t kept_kib = minus(
+        host.reserve_kib + host.wanted_by_starts_kib + minus(host.wanted_by_forks_kib, forks_kib),
+        host.emergency_kib + host.start_reserve_kib);
     const std::uint64_t surplus_kib = wishing.grant(minus(left_kib, kept_kib), lacks.ease);
 
     Spent spent;
@@ -227,7 +232,9 @@ std::string give_reason(const ZoneView& z, std::uint64_t to_kib, ChangeWhy why, 
     const std::uint64_t need = need_met_kib(z, to_kib);
     if (why == ChangeWhy::give) {
         return fmt::format("needs only {} MiB; {} for {} MiB", mib(need),
-                           plan.waiting.empty() ? "a start waits" : "other zones wait",
+                           !plan.waiting.empty()           ? "other zones wait"
+                           : host.wanted_by_starts_kib > 0 ? "a start waits"
+                                                           : "forks wait",
                            mib(plan.waiting_kib));
     }
     return fmt::format("needs only {} MiB; the host has {} MiB free, its reserve is {} MiB",
@@ -328,7 +335,8 @@ void take_for_waiting(std::uint64_t needed_kib, std::uint64_t lacking_kib, const
     left_kib = taking.take(minus(left_kib, lacking_kib / 2), Keep::quick, pace);
     left_kib = minus(left_kib, lacking_kib - lacking_kib / 2);
     // Page cache in use only moves to where it saves more: else zones at ease would pass it round.
-    const std::uint64_t pressing_kib = spent.pressing_kib + host.wanted_by_starts_kib;
+    const std::uint64_t pressing_kib =
+        spent.pressing_kib + host.wanted_by_starts_kib + host.wanted_by_forks_kib;
     (void)taking.take(std::min(left_kib, pressing_kib), Keep::must, pace);
     taking.add_to(plan, ChangeWhy::give, host);
 }
@@ -368,8 +376,8 @@ std::optional<std::int64_t> next_look(const Ledger& zones, const Plan& plan, std
 // keeping more would take from all of them what none of them can ever be given.
 HostView keeping_what_may_be_wanted(const HostView& host, const Ledger& zones) {
     const std::uint64_t free_kib = minus(host.free_kib, host.promised_kib + zones.pending_kib());
-    const std::uint64_t beyond_kib =
-        minus(zones.growable_kib() + host.wanted_by_starts_kib, free_kib);
+    const std::uint64_t beyond_kib = minus(
+        zones.growable_kib() + host.wanted_by_starts_kib + host.wanted_by_forks_kib, free_kib);
     HostView view = host;
     view.emergency_kib = std::min(host.emergency_kib, std::max(beyond_kib, kEmergencyLeastKib));
     const std::uint64_t least_kib =
@@ -390,7 +398,7 @@ Plan plan(const HostView& real_host, const Ledger& zones, std::int64_t now_ms) {
     const Spent spent = add_grows(host, zones, plan);
     // Running zones come first; what they have left may be enough for the starts.
     plan.left_kib = minus(plan.spendable_kib, spent.free_kib);
-    plan.waiting_kib += minus(host.wanted_by_starts_kib, plan.left_kib);
+    plan.waiting_kib += minus(host.wanted_by_starts_kib + host.wanted_by_forks_kib, plan.left_kib);
     const std::uint64_t leaving_kib = minus(zones.leaving_kib(), spent.leaving_kib);
 
     const std::uint64_t left_kib = minus(host.free_kib, pending_kib + spent.free_kib);

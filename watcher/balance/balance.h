@@ -9,6 +9,9 @@
 //     have unless an admin's ceiling or pin says so.
 //   - Need comes first, then weight: what zones must have is granted before what puts them at ease,
 //     and that before what they would like; what is not enough is divided by weight.
+//   - A fork that is held for want of memory stands still: what the first of them needs to go on is
+//     left to it before zones that stall are grown, and what all of them need before any zone is
+//     given headroom.
 //   - While memory is plentiful nothing is taken. While the free memory is under the reserve, a
 //     little is taken from what zones do not even need for long (their slow need). While a zone or
 //     a start waits, the idlest give first: what is beyond their slow need, then beyond their quick
@@ -42,6 +45,11 @@ struct HostView {
     std::uint64_t promised_kib = 0;
     // What starts wait for, and what is promised to them and is free no more.
     std::uint64_t wanted_by_starts_kib = 0;
+    // What should be free above the emergency memory for forks that want memory: for all of them;
+    // of that, for those that are held or starve; and for the one whose turn it is (guard.h).
+    std::uint64_t wanted_by_forks_kib = 0;
+    std::uint64_t wanted_by_waiting_forks_kib = 0;
+    std::uint64_t wanted_by_first_fork_kib = 0;
 };
 
 enum class ChangeWhy {

@@ -246,9 +246,11 @@ void Forks::follow_child(const Uuid& uuid, bool fresh) {
     const Zone* zone = rooms_.zones.find(child.key);
     Seen seen;
     seen.there = zone != nullptr || !fresh;
-    seen.paused =
-        zone == nullptr ? child.paused : (zone->domain.flags & XENPACK_DOMAIN_IS_PAUSED) != 0;
-    seen.paused = seen.paused || keeper_.stands_still(child.key);
+    // Who waits for it waits no longer because it is held; else it has all the time that it takes.
+    seen.held = keeper_.stands_still(child.key);
+    seen.paused = zone == nullptr ? child.paused
+                  : seen.held     ? child.request == 0
+                                  : (zone->domain.flags & XENPACK_DOMAIN_IS_PAUSED) != 0;
     if (zone != nullptr && (zone->domain.flags & XENPACK_DOMAIN_IS_SHUTDOWN) != 0 &&
         !is_suspend(zone->domain.shutdown_reason)) {
         seen.stopped = zone->domain.shutdown_reason;

@@ -122,22 +122,23 @@ class Running {
     Running(const GuardView& view, std::int64_t in_ms)
         : view_(view),
           spendable_kib_(minus(view.free_kib, view.floor_kib)),
+          there_kib_(spendable_kib_ + view.could_come_kib),
           all_(view, in_ms),
           others_(view, in_ms),
           may_(view.forks.size(), false) {
-        const std::uint64_t there_kib = spendable_kib_ + view.could_come_kib;
-        leader_ = find_leader(view, there_kib);
+        leader_ = find_leader(view, there_kib_);
+        leader_needs_kib_ = leader_ ? needs_kib(*leader_, beside_all(*leader_)) : 0;
         const std::uint64_t needed_kib = enough_for_turns_kib(view.forks);
-        if (leader_ && needed_kib <= there_kib) {
+        if (leader_ && needed_kib <= there_kib_) {
             for_others_kib_ =
-                minus(there_kib, std::max(needed_kib, lacks_kib(view.forks[*leader_])));
+                minus(there_kib_, std::max(needed_kib, lacks_kib(view.forks[*leader_])));
         }
         bool in_turn = true;
         for (const std::size_t i : by_claim(view, leader_)) {
             const bool waiting = waits(view.forks[i]);
             may_[i] = (!waiting || in_turn) && admit(i);
             if (waiting && in_turn && !may_[i]) {
-                next_needs_kib_ = needs_kib(i);
+                next_needs_kib_ = needs_kib(i, beside_all(i));
             }
             in_turn = in_turn && (!waiting || may_[i]);
         }
@@ -147,21 +148,28 @@ class Running {
     [[nodiscard]] std::uint64_t exposed_kib() const { return all_.kib(); }
     // What there must be to spend before the first that waits in vain goes on; 0: none does.
     [[nodiscard]] std::uint64_t next_needs_kib() const { return next_needs_kib_; }
+    [[nodiscard]] std::optional<std::size_t> leader() const { return leader_; }
+    // And so that the one whose turn it is runs, whoever else is held; 0: nobody wants memory.
+    [[nodiscard]] std::uint64_t leader_needs_kib() const { return leader_needs_kib_; }
 
   private:
-    [[nodiscard]] std::uint64_t needs_kib(std::size_t i) const {
+    [[nodiscard]] std::uint64_t needs_kib(std::size_t i, const Exposure& with) const {
+        const std::uint64_t once_kib = with.kib();
+        const bool once = !waits(view_.forks[i]) || (i == leader_ && 2 * once_kib > there_kib_);
+        return std::min(with.ever_kib(), (once ? 1 : 2) * once_kib);
+    }
+    // Beside those that may run already.
+    [[nodiscard]] Exposure beside_all(std::size_t i) const {
         Exposure with = all_;
         with.add(view_.forks[i]);
-        return std::min(with.ever_kib(), 2 * with.kib());
+        return with;
     }
     [[nodiscard]] bool admit(std::size_t i) {
         const GuardFork& fork = view_.forks[i];
-        Exposure with = all_;
-        with.add(fork);
+        const Exposure with = beside_all(i);
         // All that it and the others could ever take is there: nothing can go wrong.
         const bool plenty = with.ever_kib() <= spendable_kib_;
-        const bool room = with.kib() <= spendable_kib_;
-        const bool steady = !waits(fork) || 2 * with.kib() <= spendable_kib_;
+        const bool room = needs_kib(i, with) <= spendable_kib_;
         Exposure beside = others_;
         if (i != leader_) {
             beside.add(fork);
@@ -169,7 +177,7 @@ class Running {
         // One of which nothing says that it wants memory is not held for others' turns.
         const bool turns =
             i == leader_ || !wants(fork) || !for_others_kib_ || beside.kib() <= *for_others_kib_;
-        if (!plenty && !(room && steady && turns)) {
+        if (!plenty && !(room && turns)) {
             return false;
         }
         all_ = with;
@@ -179,10 +187,12 @@ class Running {
 
     const GuardView& view_;
     std::uint64_t spendable_kib_;
+    std::uint64_t there_kib_;  // with what zones could still give
     Exposure all_;
     Exposure others_;  // but for the one whose turn it is
     std::vector<bool> may_;
     std::optional<std::size_t> leader_;
+    std::uint64_t leader_needs_kib_ = 0;
     std::uint64_t next_needs_kib_ = 0;
     std::optional<std::uint64_t> for_others_kib_;  // nothing: there is not enough for turns
 };
@@ -224,19 +234,31 @@ std::optional<std::int64_t> next_look_ms(const GuardView& view, const Running& n
     return in_ms;
 }
 
-// What those that want memory could use soon and is not there. Where one has its turn it gets it
-// step by step as well, as others' memory is needed where it is until then.
-std::uint64_t to_ask_kib(const GuardView& view, const Running& now, std::uint64_t spendable_kib) {
-    std::uint64_t wanted_kib = 0;
-    for (const GuardFork& fork : view.forks) {
+// What those that want memory could use soon. Where one has its turn it gets it step by step as
+// well, as others' memory is needed where it is until then.
+void note_wants(const GuardView& view, const Running& now, GuardPlan& plan) {
+    bool goes_on = false;
+    for (std::size_t i = 0; i < view.forks.size(); ++i) {
+        const GuardFork& fork = view.forks[i];
         if (counts(fork) && wants(fork)) {
-            wanted_kib += std::min(lacks_kib(fork), kGuardStepKib);
+            const std::uint64_t step_kib = std::min(lacks_kib(fork), kGuardStepKib);
+            plan.wanted_kib += step_kib;
+            plan.wanted_by_waiting_kib += now.may(i) ? 0 : step_kib;
+            goes_on = goes_on || now.may(i);
         }
     }
-    // And no less than lets the next of those that wait go on, or it would wait for ever.
-    const std::uint64_t needed_kib =
-        std::max(wanted_kib + 2 * now.exposed_kib(), now.next_needs_kib());
-    return wanted_kib == 0 ? 0 : minus(needed_kib, spendable_kib);
+    if (plan.waiting > 0) {
+        // No less than lets the next of those that wait go on, or it would wait for ever.
+        plan.wanted_by_waiting_kib =
+            std::max(plan.wanted_by_waiting_kib + now.exposed_kib(), now.next_needs_kib());
+    }
+    if (plan.wanted_kib > 0) {
+        plan.wanted_kib = std::max(plan.wanted_kib + now.exposed_kib(), now.next_needs_kib());
+        plan.wanted_by_first_kib = now.leader_needs_kib();
+    }
+    if (plan.waiting > 0 && !goes_on) {
+        plan.stands_first = now.leader();
+    }
 }
 
 }  // namespace
@@ -268,7 +290,7 @@ GuardPlan guard(const GuardView& view) {
     if (plan.lacking_kib == 0) {
         return plan;  // whatever they do, there is enough
     }
-    plan.ask_kib = to_ask_kib(view, running, plan.spendable_kib);
+    note_wants(view, running, plan);
     plan.look_in_ms = next_look_ms(view, running, plan);
     return plan;
 }

@@ -19,7 +19,12 @@
 //          there is), only room counts: most forks never want their full size.
 //
 // Held forks go on as there is room, the longest held first; one that starved is fed then. Who asks
-// for twice the room in order to go on does not stop and go at each look.
+// for twice the room in order to go on does not stop and go at each look; where so much can never
+// be had, the one whose turn it is goes on with once the room.
+//
+// What zones leave for forks is said in three sizes, as forks and zones are weighed against each
+// other: a fork that is held stands still altogether. So the one whose turn it is comes before
+// zones that only stall, and all that wait before zones' headroom (balance.h).
 //
 // When to look again follows from the same sums: when those that run could first break a rule. On
 // a host where nobody has grown of late and the next kQuietMs are safe, nothing needs a timer: what
@@ -48,7 +53,7 @@ inline constexpr std::int64_t kGuardLatestMs = 1'000;
 inline constexpr std::int64_t kGuardSlowLookMs = 640;
 inline constexpr std::int64_t kGuardWaitLookMs = 160;
 inline constexpr std::int64_t kQuietMs = 80;
-// What is asked back from zones for each fork that wants memory, at a time.
+// What is wanted of zones for each fork that wants memory, at a time.
 inline constexpr std::uint64_t kGuardStepKib = 32 * 1024;
 
 // A fork that has not ended.
@@ -79,9 +84,15 @@ struct GuardPlan {
     // By their places in GuardView::forks; in the order in which it is to be done.
     std::vector<std::size_t> hold;
     std::vector<std::size_t> feed;
-    std::vector<std::size_t> let_go;         // of those some are fed first
-    std::uint64_t ask_kib = 0;               // of zones, for the forks that want memory
-    std::size_t waiting = 0;                 // forks that want to go on, and are not let
+    std::vector<std::size_t> let_go;  // of those some are fed first
+    // What should be there above the floor: for all that want memory; of that, for those that wait;
+    // and, so that one of them goes on in any case, for the one whose turn it is.
+    std::uint64_t wanted_kib = 0;
+    std::uint64_t wanted_by_waiting_kib = 0;
+    std::uint64_t wanted_by_first_kib = 0;
+    std::size_t waiting = 0;  // forks that want to go on, and are not let
+    // Where all that want memory wait: the one whose turn it is.
+    std::optional<std::size_t> stands_first;
     std::uint64_t spendable_kib = 0;         // above the floor
     std::uint64_t lacking_kib = 0;           // what those that run or wait could want beyond that
     std::optional<std::int64_t> look_in_ms;  // nothing: when something happens

@@ -131,7 +131,7 @@ void Keeper::forget(const ZoneKey& key) {
 void Keeper::act(const Host& host, const std::vector<Zone*>& zones, std::int64_t now_ms) {
     const std::int64_t asked_ms = std::exchange(next_look_ms_, std::nullopt).value_or(now_ms);
     late_now_ms_ = std::max<std::int64_t>(0, now_ms - asked_ms);
-    ask_kib_ = 0;
+    wanted_ = {};
     std::vector<const Zone*> forks;
     GuardView view;
     view.free_kib = host.free_kib;
@@ -159,7 +159,7 @@ void Keeper::act(const Host& host, const std::vector<Zone*>& zones, std::int64_t
     for (const std::size_t i : plan.let_go) {
         let_go(*forks[i], kept_.at(forks[i]->key), now_ms);
     }
-    ask_kib_ = plan.ask_kib;
+    wanted_ = {plan.wanted_kib, plan.wanted_by_waiting_kib, plan.wanted_by_first_kib};
     spendable_kib_ = plan.spendable_kib;
     if (plan.look_in_ms) {
         next_look_ms_ = now_ms + *plan.look_in_ms;
@@ -167,6 +167,7 @@ void Keeper::act(const Host& host, const std::vector<Zone*>& zones, std::int64_t
     if (serve_ms) {
         next_look_ms_ = std::min(next_look_ms_.value_or(*serve_ms), *serve_ms);
     }
+    note_standstill(plan, host, forks, now_ms);
     tell(plan, forks, now_ms);
 }
 
@@ -295,6 +296,30 @@ void Keeper::fault(const Zone& fork, Kept& kept, const Error& error, const char*
 }
 
 // ---- what is said -------------------------------------------------------------------------------
+
+void Keeper::note_standstill(const GuardPlan& plan, const Host& host,
+                             const std::vector<const Zone*>& forks, std::int64_t now_ms) {
+    if (!plan.stands_first) {
+        none_goes_on_ms_.reset();
+        standstill_.clear();
+        return;
+    }
+    none_goes_on_ms_ = none_goes_on_ms_.value_or(now_ms);
+    if (now_ms - *none_goes_on_ms_ < kStandstillMs) {
+        return;
+    }
+    standstill_ = fmt::format(
+        "none of the {} forks that are held for want of memory can go on: {} is the next and needs "
+        "{} MiB above what is kept for zones in danger ([host] emergency, {} MiB), {} MiB are free "
+        "in all, and zones could give {} MiB more; end a fork or a zone, or lower a zone's ceiling "
+        "or floor (xenpack set)",
+        plan.waiting, forks[*plan.stands_first]->name, mib_above(plan.wanted_by_first_kib),
+        mib(host.floor_kib), mib(host.free_kib), mib(host.could_come_kib));
+    if (!standstill_said_ms_ || now_ms - *standstill_said_ms_ >= kStandstillAgainMs) {
+        standstill_said_ms_ = now_ms;
+        say_(nullptr, true, standstill_);
+    }
+}
 
 void Keeper::tell(const GuardPlan& plan, const std::vector<const Zone*>& forks,
                   std::int64_t now_ms) {

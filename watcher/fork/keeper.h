@@ -35,6 +35,10 @@ inline constexpr std::int64_t kServeAgainMs = 200;
 inline constexpr std::int64_t kLateWithinMs = 10'000;
 // When nobody has been held for so long, it is said to be over: it may come and go.
 inline constexpr std::int64_t kKeeperCalmMs = 5'000;
+// When none of those that wait has gone on for so long, somebody has to make room; and how often
+// that is said, as guests can make it come and go.
+inline constexpr std::int64_t kStandstillMs = 10'000;
+inline constexpr std::int64_t kStandstillAgainMs = 600'000;
 
 class Keeper {
   public:
@@ -76,8 +80,15 @@ class Keeper {
     // It is held, or a processor of it waits for memory: it cannot be asked to hurry.
     [[nodiscard]] bool stands_still(const ZoneKey& key) const;
     [[nodiscard]] std::optional<Waiting> waiting(const ZoneKey& key) const;
-    // What zones should give back for forks, by the last act().
-    [[nodiscard]] std::uint64_t ask_kib() const { return ask_kib_; }
+    // What should be there above the floor for forks, by the last act(); as in GuardPlan.
+    struct Wanted {
+        std::uint64_t all_kib = 0;
+        std::uint64_t waiting_kib = 0;
+        std::uint64_t first_kib = 0;
+    };
+    [[nodiscard]] const Wanted& wanted() const { return wanted_; }
+    // Said of forks that wait and of which none goes on; empty: there are none.
+    [[nodiscard]] const std::string& standstill() const { return standstill_; }
     // When to act again though nothing happens.
     [[nodiscard]] std::optional<std::int64_t> next_look_ms() const { return next_look_ms_; }
 
@@ -109,13 +120,15 @@ class Keeper {
     void remove_node(const Zone& fork);
     void fault(const Zone& fork, Kept& kept, const Error& error, const char* during);
     void tell(const GuardPlan& plan, const std::vector<const Zone*>& forks, std::int64_t now_ms);
+    void note_standstill(const GuardPlan& plan, const Host& host,
+                         const std::vector<const Zone*>& forks, std::int64_t now_ms);
 
     Store& store_;
     Toolstack& toolstack_;
     Say say_;
     std::map<ZoneKey, Kept> kept_;
     std::set<ZoneKey> starved_early_;  // before they were seen to run
-    std::uint64_t ask_kib_ = 0;
+    Wanted wanted_;
     std::uint64_t spendable_kib_ = 0;
     std::optional<std::int64_t> next_look_ms_;
     std::int64_t late_now_ms_ = 0;  // of the last act()
@@ -123,6 +136,9 @@ class Keeper {
     std::int64_t late_at_ms_ = 0;
     std::optional<std::int64_t> began_ms_;  // said to have begun, and not to be over
     std::int64_t last_waiting_ms_ = 0;
+    std::optional<std::int64_t> none_goes_on_ms_;  // since when, while it is so
+    std::optional<std::int64_t> standstill_said_ms_;
+    std::string standstill_;
 };
 
 }  // namespace xenpack

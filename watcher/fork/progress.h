@@ -28,6 +28,7 @@ struct GuestAnswer {
 struct Seen {
     bool there = true;
     bool paused = false;
+    bool held = false;           // for want of memory
     std::optional<int> stopped;  // SHUTDOWN_* of xen/sched.h: it has shut down
     GuestAnswer answer{};
 };

@@ -11,11 +11,6 @@
 namespace xenpack {
 namespace {
 
-// Never less than is missing: who makes room for what a sentence asks shall have enough.
-std::uint64_t mib_above(std::uint64_t kib) {
-    return (kib + 1023) / 1024;
-}
-
 // What Xen takes for a domain beside its pages comes before them, so it is taken once there are
 // any.
 std::uint64_t taken_kib(const Reservation& r, const StartedDomain& domain) {
@@ -252,11 +247,15 @@ std::string shortage_sentence(const Reservation& asked, const StartSupply& suppl
     if (ahead_kib > 0) {
         text += fmt::format(", starts that asked before wait for {} MiB", mib(ahead_kib));
     }
+    if (supply.for_forks_kib > 0) {
+        text +=
+            fmt::format(", forks that are held come first with {} MiB", mib(supply.for_forks_kib));
+    }
     if (missing_kib > 0) {
         text += fmt::format(
             ", {} MiB are missing: stop a zone or lower one's floor (xenpack status shows them), "
             "or "
-            "give this one less memory",
+            "ask for less",
             mib_above(missing_kib));
     }
     return text;
