@@ -344,7 +344,7 @@ void Watcher::schedule(const Plan& decided, std::int64_t now_ms) {
         consider(zone->wake_ms);
     }
     if (const auto at_ms = forks_->keeper().next_look_ms()) {
-        consider(*at_ms);
+        consider(std::max(*at_ms, now_ms + 1));  // at once is no later
     }
     if (shortage_said_) {
         consider(shortage_ms_ + kCalmAfterShortageMs);

@@ -34,6 +34,12 @@ begin() {
 
 # ended NUMBER SECONDS: that many forks come to their end by themselves, in that time.
 ended() {
+    ended_after_fault "$@" && run grep -E ': fault: ' "$dir/log"
+    echo "$output"
+    [ "$status" -eq 1 ]
+}
+# The same, though none could go on for a while.
+ended_after_fault() {
     local n
     for ((n = 1; n <= $1; n++)); do
         await "$dir/log" "job-$n ([0-9]*): fork: it has shut down (poweroff)" "$2"
@@ -41,7 +47,7 @@ ended() {
     for ((n = 1; n <= $1; n++)); do
         await "$dir/log" "job-$n ([0-9]*): gone" 10
     done
-    run grep -E '[(]crash|no memory left|: fault: ' "$dir/log"
+    run grep -E '[(]crash|no memory left' "$dir/log"
     echo "$output"
     [ "$status" -eq 1 ]
 }
@@ -67,7 +73,35 @@ ended() {
     run grep -c 'held until there is room' "$dir/log"
     [ "$output" -eq 1 ]
     await "$dir/log" 'hog (2): gone' 30
-    ended 4 30
+    ended_after_fault 4 30
+}
+
+@test "where none can go on it is said what to do, and who asks for more is told so" {
+    begin 370M 'end = 25s'
+    "$XENPACK" fork base -n 2 --name 'job-%d' --until running
+    await "$dir/log" 'none of the 2 forks that are held for want of memory can go on: job-[12] is the next and needs 20 MiB' 20
+    run "$XENPACK" status
+    echo "$output"
+    [[ $output == *"host: none of the 2 forks that are held"*"end a fork or a zone"* ]]
+    run "$XENPACK" fork base --name more
+    echo "$output"
+    [ "$status" -ne 0 ]
+    [[ $output == *"forks that are held come first with "* ]]
+    await "$dir/log" 'hog (2): gone' 30
+    ended_after_fault 2 30
+    run "$XENPACK" status
+    [[ $output != *"none of the 2 forks"* ]]
+}
+
+@test "a request's time is over too where one of its forks is held, and nothing of it is left" {
+    begin 330M
+    run "$XENPACK" fork base -n 6 --name 'late-%d' --timeout 3s
+    echo "$output"
+    [ "$status" -ne 0 ]
+    [[ $output == *"late-"[1-6]": it has not said that it has its identity within 3.0 s: it is held for want of memory"* ]]
+    run "$XENPACK" status
+    echo "$output"
+    [[ $output != *"late-"* ]]
 }
 
 @test "a daemon that is killed while it holds forks is as good as new" {

@@ -323,11 +323,11 @@ void Keeper::note_standstill(const GuardPlan& plan, const Host& host,
 
 void Keeper::tell(const GuardPlan& plan, const std::vector<const Zone*>& forks,
                   std::int64_t now_ms) {
-    std::vector<std::string> waiting;
+    std::vector<std::string> unsaid;
     for (const Zone* fork : forks) {
         Kept& kept = kept_.at(fork->key);
-        if (kept.held || kept.starved) {
-            waiting.push_back(fork->name);
+        if ((kept.held || kept.starved) && !std::exchange(kept.held_said, true)) {
+            unsaid.push_back(fork->name);
         }
         if (kept.starved && !std::exchange(kept.starved_said, true)) {
             say_(fork, true,
@@ -340,7 +340,11 @@ void Keeper::tell(const GuardPlan& plan, const std::vector<const Zone*>& forks,
             say_(nullptr, false,
                  fmt::format("{} MiB are free for forks, which could write {} MiB more than that; "
                              "held until there is room: {}",
-                             mib(plan.spendable_kib), mib(plan.lacking_kib), list_of(waiting)));
+                             mib(plan.spendable_kib), mib(plan.lacking_kib), list_of(unsaid)));
+        } else if (!unsaid.empty()) {
+            say_(nullptr, false,
+                 fmt::format("{} MiB are free for forks; held as well: {}", mib(plan.spendable_kib),
+                             list_of(unsaid)));
         }
         last_waiting_ms_ = now_ms;
         return;
@@ -358,7 +362,7 @@ void Keeper::tell(const GuardPlan& plan, const std::vector<const Zone*>& forks,
                      show_ms(now_ms - *began_ms_)));
     began_ms_.reset();
     for (auto& [key, kept] : kept_) {
-        kept.starved_said = false;
+        kept.held_said = kept.starved_said = false;
     }
 }
 

@@ -98,6 +98,7 @@ class Keeper {
         std::int64_t serve_ms = 0;  // when that is to be tried
         bool held = false;
         bool starved = false;
+        bool held_said = false;  // since holding has begun
         bool starved_said = false;
         std::int64_t waits_since_ms = 0;
         std::uint64_t last_kib = 0;  // at the last act()

@@ -39,7 +39,7 @@ must() { check "$@" || exit 1; }
 
 # ---- The forks of a round, by their names and on their terminals.
 made() {
-    xenpack fork base -n $count --name "$1-%d" >"$lab_state/made" && cat "$lab_state/made" || return 1
+    xenpack fork base -n $count --name "$1-%d" --timeout 5m >"$lab_state/made" && cat "$lab_state/made" || return 1
     mapfile -t consoles < <(sed -n 's|^[^(]*(\([0-9]*\)).*|/local/domain/\1/console/tty|p' "$lab_state/made")
     eventually 20 have_terminals "${consoles[@]}"
 }
