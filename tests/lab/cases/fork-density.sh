@@ -30,8 +30,9 @@ check "it becomes a template" template_made web base --identity none
 check "one fork before they are counted" xenpack fork base --name first
 xl destroy first
 check "a picture of the host is taken" picture "$lab_state/with-template"
+daemon_cpu_ms() { awk -v ms=$((1000 / $(getconf CLK_TCK))) '{ print ($14 + $15) * ms }' "/proc/$(daemon_pid)/stat"; }
 memory_before
-forks=0 start=$(now_ms)
+forks=0 start=$(now_ms) cpu_before=$(daemon_cpu_ms)
 while ((forks < most)); do
     xenpack fork base -n $at_a_time --name 'job-%d' --timeout 3m >/dev/null 2>"$lab_state/refused" || { cat "$lab_state/refused" && break; }
     forks=$((forks + at_a_time))
@@ -40,6 +41,7 @@ took=$(seconds_since "$start")
 check "there are as many as were made" is "$(xl list | grep -c '^job-')" -eq $forks
 check "they are $most, and none was refused" is $forks -eq $most
 memory_each $forks
+note "xenpackd itself used $(((($(daemon_cpu_ms) - cpu_before) + 500) / 1000)) s of dom0's processor for that"
 note "$zones zones of 256 MiB by xl create; $forks idle forks of one of them, in $took s: $((forks / zones)) times as many; $(($(free_kib) / 1024)) MiB are still free"
 note "each fork: $each KiB of the host's memory, and $dom0_each KiB of dom0's"
 check "which is $aim_times times as many" is $forks -ge $((aim_times * zones))
