@@ -246,6 +246,7 @@ void Watcher::guard_forks(const HostView& host, const Plan& decided, std::int64_
         found.floor_kib = std::max(decided.emergency_kib, kEmergencyLeastKib);
         found.could_come_kib = supply_beside(0).could_give_kib;
         found.cpus = host_.cpus;
+        found.fork_reserve_kib = config_.fork_reserve_kib;
     }
     keeper.act(found, zones_->all(), now_ms);
     if (keeper.has_forks()) {

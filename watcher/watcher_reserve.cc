@@ -234,12 +234,17 @@ StartSupply Watcher::supply_beside(std::uint64_t forks_kib) const {
     }
     // What is promised beyond what is free has to be given before all else.
     return {minus(host.free_kib, spoken_for_kib),
-            minus(could_give_kib(views), minus(spoken_for_kib, host.free_kib)), forks_kib};
+            minus(could_give_kib(views), minus(spoken_for_kib, host.free_kib))};
 }
 
-// Forks that wait come before who is to come.
+// Forks that wait come before who is to come. As they may end, or want no more, he is not refused
+// because of them, but waits.
 StartSupply Watcher::supply() const {
-    return supply_beside(forks_->keeper().wanted().waiting_kib);
+    const StartSupply all = supply_beside(0);
+    StartSupply supply = supply_beside(forks_->keeper().wanted().waiting_kib);
+    supply.for_forks_kib =
+        minus(all.free_kib + all.could_give_kib, supply.free_kib + supply.could_give_kib);
+    return supply;
 }
 
 void Watcher::follow_starts() {

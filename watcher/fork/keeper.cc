@@ -143,7 +143,7 @@ void Keeper::act(const Host& host, const std::vector<Zone*>& zones, std::int64_t
         const auto at = kept_.find(zone->key);
         if (at != kept_.end()) {
             forks.push_back(zone);
-            view.forks.push_back(view_of(*zone, at->second, now_ms));
+            view.forks.push_back(view_of(*zone, at->second, host, now_ms));
         }
     }
     const GuardPlan plan = guard(view);
@@ -179,7 +179,7 @@ void Keeper::acted(std::int64_t began_ms, std::int64_t ended_ms) {
     }
 }
 
-GuardFork Keeper::view_of(const Zone& fork, Kept& kept, std::int64_t now_ms) {
+GuardFork Keeper::view_of(const Zone& fork, Kept& kept, const Host& host, std::int64_t now_ms) {
     const std::uint64_t private_kib = fork.domain.current_kib;
     if (private_kib >= kept.base_kib + kGrowsKib) {
         kept.grew_ms = now_ms;
@@ -196,7 +196,8 @@ GuardFork Keeper::view_of(const Zone& fork, Kept& kept, std::int64_t now_ms) {
     view.runs = !is_paused(fork) && !kept.held;
     view.held = kept.held;
     view.starved = kept.starved;
-    view.grows = kept.grew_ms && now_ms - *kept.grew_ms < kGrowsWithinMs;
+    view.grows = private_kib > host.fork_reserve_kib && kept.grew_ms &&
+                 now_ms - *kept.grew_ms < kGrowsWithinMs;
     view.growth_kib = minus(private_kib, kept.last_kib);
     view.waits_since_ms = kept.waits_since_ms;
     kept.last_kib = private_kib;

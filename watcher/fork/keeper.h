@@ -51,6 +51,8 @@ class Keeper {
         std::uint64_t floor_kib = 0;
         std::uint64_t could_come_kib = 0;
         unsigned cpus = 1;
+        // What every fork writes in its first moments: that much says nothing of what it will want.
+        std::uint64_t fork_reserve_kib = 0;
     };
 
     // For status. Times are on the loop's clock.
@@ -110,7 +112,8 @@ class Keeper {
 
     void take_in(const Zone& fork, std::int64_t now_ms);
     void note_others(const Zone& fork, Kept& kept, std::int64_t now_ms);
-    [[nodiscard]] static GuardFork view_of(const Zone& fork, Kept& kept, std::int64_t now_ms);
+    [[nodiscard]] static GuardFork view_of(const Zone& fork, Kept& kept, const Host& host,
+                                           std::int64_t now_ms);
     void note_held(const Zone& fork, Kept& kept);
     void hold(const Zone& fork, Kept& kept, std::int64_t now_ms);
     std::optional<std::int64_t> serve_all(const std::vector<const Zone*>& forks,

@@ -92,7 +92,8 @@ const Reservation* Book::find(std::uint64_t id) const {
 std::optional<std::string> Book::objection(const Reservation& asked,
                                            const StartSupply& supply) const {
     const std::uint64_t ahead_kib = waiting_kib();
-    if (asked.size_kib + ahead_kib <= supply.free_kib + supply.could_give_kib) {
+    if (asked.size_kib + ahead_kib <=
+        supply.free_kib + supply.could_give_kib + supply.for_forks_kib) {
         return std::nullopt;
     }
     return shortage_sentence(asked, supply, ahead_kib);

@@ -45,7 +45,7 @@ struct Reservation {
 struct StartSupply {
     std::uint64_t free_kib = 0;        // free in Xen, and promised to no one
     std::uint64_t could_give_kib = 0;  // what zones have above what they need, or are giving back
-    std::uint64_t for_forks_kib = 0;   // taken off both already: forks that wait come first
+    std::uint64_t for_forks_kib = 0;   // taken off both: forks that wait come first, for now
 };
 
 // A domain of which a reservation may speak.
