@@ -18,6 +18,7 @@ truncate -s 16M "$image"
 
 check "this Xen shares memory" is "$(host_pages | value_of shared)" -ge 0
 check "the daemon starts" daemon_start
+check "dom0 is as it should be for many forks with disks" many_forks_host
 check "a bridge is made" bridge_make xenbr0 10.9.0.254/16
 check "a picture of the host before is taken" picture "$lab_state/empty"
 

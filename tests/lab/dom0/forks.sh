@@ -87,8 +87,14 @@ tree() {
     uuid=$(basename "$(xenstore-read "/local/domain/$domid/vm")")
     xenstore-ls -fp / | grep -E "^/(local/domain/(0/backend/[a-z]*/)?|libxl/)${domid}[/ ]|^/vm/$uuid" |
         sed -E "s/$uuid/UUID/g; s#/$domid([/\" ])#/N\1#g; s/[nr]$domid\b/&/g; s/\b([nrwb])$domid\b/\1N/g; s/(domid|frontend-id) = \"$domid\"/\1 = \"N\"/; s/\(nN,r0\)/(nN)/" |
-        sed -E 's/^(.*\/(mac|ring-ref|event-channel|[rt]x-ring-ref|physical-device|physical-device-path|node|params)) = "[^"]*"/\1/' |
+        sed -E 's/^(.*\/(mac|ring-ref|event-channel(-[rt]x)?|[rt]x-ring-ref|physical-device|physical-device-path|node|params)) = "[^"]*"/\1/' |
         grep -vE '/xenpack[/ ]|/data/|/(tty|start_time|name|port|vm|state) ' | sort
+}
+
+# many_forks_host: dom0 as xenpackd(8) has it for many forks with disks.
+many_forks_host() {
+    modprobe dm-mod kcopyd_subjob_size_kb=64 && modprobe xen-blkback feature_persistent=0 &&
+        is "$(cat /sys/module/dm_mod/parameters/kcopyd_subjob_size_kb /sys/module/xen_blkback/parameters/feature_persistent)" = $'64\nN'
 }
 
 # ---- What forks take. memory_before; then, with N forks made, memory_each N sets each and dom0_each: KiB.
