@@ -12,9 +12,6 @@
 namespace xenpack {
 namespace {
 
-// Names in one sentence.
-constexpr std::size_t kMostNamed = 5;
-
 bool is_paused(const Zone& zone) {
     return (zone.domain.flags & XENPACK_DOMAIN_IS_PAUSED) != 0;
 }
@@ -32,16 +29,6 @@ bool is_kept(const Zone& zone, bool held) {
 // The most it may come to hold: Xen refuses it more, and its kernel knows of no more.
 std::uint64_t size_kib(const Zone& fork) {
     return std::min(fork.domain.limit_kib, fork.static_max_kib.value_or(fork.domain.limit_kib));
-}
-
-std::string list_of(const std::vector<std::string>& names) {
-    std::string text;
-    for (std::size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) {
-        text += (i == 0 ? "" : ", ") + names[i];
-    }
-    return names.size() > kMostNamed
-               ? fmt::format("{} and {} more", text, names.size() - kMostNamed)
-               : text;
 }
 
 }  // namespace

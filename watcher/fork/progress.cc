@@ -98,16 +98,19 @@ std::string show_ms(std::int64_t ms) {
                      : fmt::format("{:.1f} s", static_cast<double>(ms) / 1000);
 }
 
-std::string forks_sentence(const std::vector<std::string>& names) {
-    std::string text =
-        fmt::format("{} {}: ", names.size(), names.size() == 1 ? "fork lives" : "forks live");
+std::string list_of(const std::vector<std::string>& names) {
+    std::string text;
     for (std::size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) {
         text += (i == 0 ? "" : ", ") + names[i];
     }
-    if (names.size() > kMostNamed) {
-        text += fmt::format(" and {} more", names.size() - kMostNamed);
-    }
-    return text;
+    return names.size() > kMostNamed
+               ? fmt::format("{} and {} more", text, names.size() - kMostNamed)
+               : text;
+}
+
+std::string forks_sentence(const std::vector<std::string>& names) {
+    return fmt::format("{} {}: {}", names.size(), names.size() == 1 ? "fork lives" : "forks live",
+                       list_of(names));
 }
 
 }  // namespace xenpack

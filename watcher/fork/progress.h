@@ -54,7 +54,10 @@ using Judgement = std::optional<Expected<void>>;
 // "153 ms", "2.4 s".
 [[nodiscard]] std::string show_ms(std::int64_t ms);
 
-// "3 forks live: job-1, job-2, job-3"; of many the first few and how many more.
+// "job-1, job-2, job-3"; of many the first few and how many more: "... and 15 more".
+[[nodiscard]] std::string list_of(const std::vector<std::string>& names);
+
+// "3 forks live: job-1, job-2, job-3".
 [[nodiscard]] std::string forks_sentence(const std::vector<std::string>& names);
 
 }  // namespace xenpack
