@@ -338,7 +338,7 @@ struct xenpack_toolstack_ops {
     /*
      * ---- what keeps forks whole when memory runs out ----
      * Of a fork that writes to a page it shares while Xen has no memory, Xen stops the processor and
-     * says so on the fork's sharing ring; where nobody serves that ring it crashes the fork. A first
+     * says so on the fork's sharing ring; a fork without a ring it crashes. A first
      * touch of a page not mapped yet finds wrong memory instead: so free memory must not run out.
      */
     /* Serves the ring of a fork that another run of the watcher made, and lets go what waits on it.
