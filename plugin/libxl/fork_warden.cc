@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -28,6 +29,9 @@ namespace xenpack {
 namespace {
 
 constexpr int kPredecessorMs = 1'000;
+// One that ends sooner is not started again at once: it would end again.
+constexpr std::int64_t kLeastLifeMs = 1'000;
+constexpr char kName[] = "xenpack-warden";
 
 struct Message {
     std::uint32_t domid;
@@ -39,18 +43,44 @@ std::string pid_file(const std::string& record) {
     return record + ".warden";
 }
 
-void wait_for_predecessor(const std::string& record) {
+std::int64_t now_ms() {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::int64_t>(now.tv_sec) * 1'000 + now.tv_nsec / 1'000'000;
+}
+
+pid_t noted_pid(const std::string& record) {
     pid_t pid = 0;
-    if (!(std::ifstream(pid_file(record)) >> pid) || pid <= 0) {
-        return;
-    }
-    const auto process = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+    return std::ifstream(pid_file(record)) >> pid && pid > 0 ? pid : 0;
+}
+
+// A number may have become another process'.
+bool is_warden(pid_t pid) {
+    std::string name;
+    return std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)), name) && name == kName;
+}
+
+// Says whether none is at work any more.
+bool wait_for_predecessor(const std::string& record) {
+    const pid_t pid = noted_pid(record);
+    const auto process = pid == 0 ? -1 : static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
     if (process < 0) {
-        return;
+        return true;
     }
     pollfd ended{process, POLLIN, 0};
-    static_cast<void>(::poll(&ended, 1, kPredecessorMs));
+    const bool over = !is_warden(pid) || ::poll(&ended, 1, kPredecessorMs) > 0;
     ::close(process);
+    return over;
+}
+
+void forget_pid(const std::string& record, pid_t pid) noexcept {
+    try {
+        if (noted_pid(record) == pid) {
+            static_cast<void>(::unlink(pid_file(record).c_str()));
+        }
+    } catch (const std::exception&) {
+        return;  // no memory: who comes next sees that it has ended
+    }
 }
 
 // ---- the process --------------------------------------------------------------------------------
@@ -59,7 +89,7 @@ void be_alone(int fd) {
     for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) {
         static_cast<void>(::signal(signal, SIG_IGN));
     }
-    static_cast<void>(::prctl(PR_SET_NAME, "xenpack-warden"));
+    static_cast<void>(::prctl(PR_SET_NAME, kName));
     const auto mine = static_cast<unsigned>(fd);
     if (mine > 3) {
         ::close_range(3, mine - 1, 0);
@@ -67,9 +97,8 @@ void be_alone(int fd) {
     ::close_range(mine + 1, ~0U, 0);
 }
 
-// Returns when the watcher has gone.
-std::set<ForkWarden::Key> listen(int fd) {
-    std::set<ForkWarden::Key> watched;
+// Returns when the watcher has gone, whom it watched then.
+std::set<ForkWarden::Key> listen(int fd, std::set<ForkWarden::Key> watched) {
     for (;;) {
         Message message{};
         const ssize_t n = ::recv(fd, &message, sizeof message, 0);
@@ -115,14 +144,16 @@ Expected<void> pause_them(Hypervisor& xen, const std::set<ForkWarden::Key>& watc
     return result;
 }
 
-[[noreturn]] void run(int fd, const std::string& record) noexcept {
+[[noreturn]] void run(int fd, const std::string& record, const std::set<ForkWarden::Key>& watched,
+                      const sigset_t& signals) noexcept {
     int status = 1;
     try {
         be_alone(fd);
+        ::pthread_sigmask(SIG_SETMASK, &signals, nullptr);
         auto xen = Hypervisor::open(nullptr);
         Expected<void> done;
         if (xen) {
-            done = pause_them(*xen, listen(fd), record);
+            done = pause_them(*xen, listen(fd, watched), record);
         } else {
             done = tl::unexpected(xen.error());
         }
@@ -132,6 +163,7 @@ Expected<void> pause_them(Hypervisor& xen, const std::set<ForkWarden::Key>& watc
             std::fprintf(stderr, "xenpackd: what keeps its forks when it ends: %s\n",
                          done.error().what.c_str());
         }
+        forget_pid(record, ::getpid());
     } catch (const std::exception&) {
         status = 1;  // no memory
     }
@@ -162,7 +194,12 @@ std::vector<xenpack_domain> whom_to_pause(const std::vector<xenpack_domain>& all
 
 ForkWarden::ForkWarden(const xenpack_watcher_ops& watcher, std::string record)
     : watcher_{watcher}, record_{std::move(record)} {
-    wait_for_predecessor(record_);
+    if (!wait_for_predecessor(record_)) {
+        warn(
+            fmt::format("the process that kept forks whole when an earlier xenpackd ended is still "
+                        "at it after {} ms: whom it pauses now stays paused until xl unpause",
+                        kPredecessorMs));
+    }
 }
 
 ForkWarden::~ForkWarden() {
@@ -188,7 +225,7 @@ Expected<void> ForkWarden::start() {
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
     const pid_t pid = ::fork();
     if (pid == 0) {
-        run(ends[1], record_);
+        run(ends[1], record_, watched_, before);
     }
     const int code = errno;
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -199,6 +236,7 @@ Expected<void> ForkWarden::start() {
     }
     pid_ = pid;
     fd_ = ends[0];
+    started_ms_ = now_ms();
     std::ofstream(pid_file(record_), std::ios::trunc) << pid << '\n';
     if (const int r = watcher_.loop_ops->fd_register(watcher_.loop, fd_, XENPACK_IN,
                                                      &ForkWarden::ready, this, &registration_);
@@ -207,22 +245,38 @@ Expected<void> ForkWarden::start() {
         lost();
         return fail_with(-r, "the event loop cannot watch it");
     }
-    for (const Key& key : watched_) {
-        if (!send(key, true)) {
-            lost();
-            return fail_with(EPIPE, "it does not listen");
-        }
-    }
     return {};
+}
+
+void ForkWarden::start_again() noexcept {
+    try {
+        if (const auto ok = start(); !ok) {
+            warn("forks are not kept whole should xenpackd end: " + ok.error().what);
+        }
+    } catch (const std::bad_alloc&) {
+        watcher_.log(watcher_.user, XENPACK_LOG_WARNING,
+                     "out of memory: forks are not kept whole should xenpackd end");
+    }
+}
+
+void ForkWarden::warn(const std::string& text) const noexcept {
+    watcher_.log(watcher_.user, XENPACK_LOG_WARNING, text.c_str());
 }
 
 // It never says anything but that it has ended.
 void ForkWarden::ready(void* arg, int /*fd*/, short /*events*/) noexcept {
     auto* self = static_cast<ForkWarden*>(arg);
+    const bool again = now_ms() - self->started_ms_ >= kLeastLifeMs && !self->watched_.empty();
     self->lost();
-    self->watcher_.log(self->watcher_.user, XENPACK_LOG_WARNING,
-                       "the process that keeps forks whole should xenpackd end has ended itself; "
-                       "the next fork starts another");
+    self->watcher_.log(
+        self->watcher_.user, XENPACK_LOG_WARNING,
+        again ? "the process that keeps forks whole should xenpackd end has ended itself, and is "
+                "started again"
+              : "the process that keeps forks whole should xenpackd end has ended itself; the next "
+                "fork starts another");
+    if (again) {
+        self->start_again();
+    }
 }
 
 void ForkWarden::lost() noexcept {
@@ -235,6 +289,7 @@ void ForkWarden::lost() noexcept {
     ::close(fd_);
     fd_ = -1;
     static_cast<void>(::waitpid(pid_, nullptr, 0));
+    forget_pid(record_, pid_);
     pid_ = 0;
 }
 
@@ -249,27 +304,25 @@ void ForkWarden::watch(const Key& key) noexcept {
         if (!watched_.insert(key).second) {
             return;
         }
-        Expected<void> ok;
-        if (fd_ < 0) {
-            ok = start();
-        } else if (!send(key, true)) {
-            lost();
-            ok = start();
-        }
-        if (!ok) {
-            const std::string text =
-                fmt::format("forks are not kept whole should xenpackd end: {}", ok.error().what);
-            watcher_.log(watcher_.user, XENPACK_LOG_WARNING, text.c_str());
-        }
     } catch (const std::bad_alloc&) {
         watcher_.log(watcher_.user, XENPACK_LOG_WARNING,
-                     "out of memory: forks are not kept whole should xenpackd end");
+                     "out of memory: a fork is not kept whole should xenpackd end");
+        return;
+    }
+    if (fd_ < 0) {
+        start_again();
+    } else if (!send(key, true)) {
+        lost();
+        start_again();
     }
 }
 
 void ForkWarden::forget(const Key& key) noexcept {
     if (watched_.erase(key) != 0 && fd_ >= 0 && !send(key, false)) {
         lost();
+        if (!watched_.empty()) {
+            start_again();
+        }
     }
 }
 

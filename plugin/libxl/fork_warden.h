@@ -35,8 +35,8 @@ class ForkWarden {
     ForkWarden& operator=(const ForkWarden&) = delete;
 
     using Key = std::pair<std::uint32_t, DomainUuid>;
-    // The first one starts the process. What fails is said in the log: forks are served all the
-    // same.
+    // The first one starts the process; should that end, another is started, unless it has just
+    // been: then the next fork does. What fails is said in the log: forks are served all the same.
     void watch(const Key& key) noexcept;
     void forget(const Key& key) noexcept;
 
@@ -45,6 +45,9 @@ class ForkWarden {
     Expected<void> start();
     void lost() noexcept;
     bool send(const Key& key, bool watched) const noexcept;
+    // Starts another for all that are watched; what fails is said.
+    void start_again() noexcept;
+    void warn(const std::string& text) const noexcept;
 
     const xenpack_watcher_ops& watcher_;
     std::string record_;
@@ -52,6 +55,7 @@ class ForkWarden {
     pid_t pid_ = 0;
     int fd_ = -1;
     void* registration_ = nullptr;
+    std::int64_t started_ms_ = 0;
 };
 
 // Of all domains, those of `watched` that must be paused where so much is free.

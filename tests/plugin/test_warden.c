@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/plugin/fake_fork.h"
@@ -52,13 +53,31 @@ static pid_t process(void) {
 
 /* The watcher ends; how the process did. */
 static int ended(void** state) {
+    const pid_t pid = process();
     int status = -1;
 
     fake_host_plugin()->close(*state);
     *state = NULL;
-    if (waitpid(process(), &status, 0) <= 0)
+    if (pid <= 0 || waitpid(pid, &status, 0) <= 0)
         return -1;
+    assert_int_equal(process(), 0); /* nothing is left to wait for */
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static unsigned lines(const char* text) {
+    unsigned n = 0;
+
+    for (; text && *text; text++)
+        n += *text == '\n';
+    return n;
+}
+
+/* Killed, and seen to be dead; the loop has not said so yet. */
+static void killed(pid_t process) {
+    assert_true(process > 0);
+    assert_int_equal(kill(process, SIGKILL), 0);
+    while (waitid(P_PID, (id_t)process, &(siginfo_t){0}, WEXITED | WNOWAIT) != 0)
+        ;
 }
 
 static void forks_that_could_write_more_than_is_free_are_paused(void** state) {
@@ -125,17 +144,62 @@ static void one_that_is_killed_is_said_and_another_started(void** state) {
 
     assert_int_equal(adopt(*state), 0);
     first = process();
-    assert_true(first > 0);
-    assert_int_equal(kill(first, SIGKILL), 0);
+    killed(first);
     fake_domain_remove(FORK); /* which cannot be told to it any more */
-    while (waitid(P_PID, (id_t)first, &(siginfo_t){0}, WEXITED | WNOWAIT) != 0)
-        ;
     assert_true(fake_host_plugin()->refresh(*state, NULL, 0) >= 0);
     fake_domain_add(FORK, 0x99);
     assert_int_equal(adopt(*state), 0);
     assert_int_not_equal(process(), first);
     assert_int_equal(ended(state), 0);
     assert_string_equal(fake_host_read(record), line);
+}
+
+/* Many more than a socket holds messages. */
+static void another_knows_of_all_there_are(void** state) {
+    enum { MANY = 500 };
+    uint8_t each[16] = {0};
+    unsigned i;
+
+    for (i = 1; i <= MANY; i++) {
+        each[0] = (uint8_t)(i % 255 + 1);
+        fake_domain_add(FORK + i, each[0]);
+        if (i == MANY)
+            killed(process());
+        calls_clear();
+        assert_int_equal(fake_host_plugin()->adopt(*state, FORK + i, each), 0);
+    }
+    assert_int_equal(ended(state), 0);
+    assert_int_equal(lines(fake_host_read(record)), MANY);
+}
+
+static void who_forgets_a_fork_starts_another_for_the_rest(void** state) {
+    uint8_t other[16] = {0x98};
+    pid_t first;
+
+    fake_domain_add(FORK + 1, other[0]);
+    assert_int_equal(adopt(*state), 0);
+    assert_int_equal(fake_host_plugin()->adopt(*state, FORK + 1, other), 0);
+    first = process();
+    killed(first);
+    fake_domain_remove(FORK + 1);
+    assert_true(fake_host_plugin()->refresh(*state, NULL, 0) >= 0);
+    assert_int_not_equal(process(), first);
+    assert_int_equal(ended(state), 0);
+    assert_string_equal(fake_host_read(record), line);
+}
+
+/* By its number a predecessor is another program now: nobody waits for that. */
+static void a_number_that_is_another_programs_is_not_waited_for(void** state) {
+    char text[16];
+    struct timespec began, now;
+
+    fake_host_plugin()->close(*state);
+    snprintf(text, sizeof text, "%d\n", (int)getpid());
+    fake_host_write("run/paused-forks.warden", text, 0);
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    *state = fake_host_opened();
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    assert_true((now.tv_sec - began.tv_sec) * 1000 + (now.tv_nsec - began.tv_nsec) / 1000000 < 900);
 }
 
 static void the_signals_that_end_a_service_do_not_end_it(void** state) {
@@ -156,6 +220,9 @@ int main(void) {
         WARDEN_TEST(the_next_watcher_lets_them_go),
         WARDEN_TEST(one_that_somebody_else_has_unpaused_is_paused_no_more),
         WARDEN_TEST(one_that_is_killed_is_said_and_another_started),
+        WARDEN_TEST(another_knows_of_all_there_are),
+        WARDEN_TEST(who_forgets_a_fork_starts_another_for_the_rest),
+        WARDEN_TEST(a_number_that_is_another_programs_is_not_waited_for),
         WARDEN_TEST(the_signals_that_end_a_service_do_not_end_it),
     };
 
