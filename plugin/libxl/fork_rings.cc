@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "watcher/fault_point.h"
+
 namespace xenpack {
 
 ForkRings::ForkRings(const xenpack_watcher_ops& watcher, Hypervisor& xen, xentoollog_logger* logger,
@@ -115,31 +117,34 @@ Expected<bool> ForkRings::adopt(std::uint32_t domid, const std::uint8_t uuid[16]
     return served.map([&] { return paused_.contains(key.first, key.second); });
 }
 
-// The fork is paused while it has no ring: what finds no memory then would crash it.
+// The fork does not run while it has no ring: what finds no memory then would crash it. Whoever has
+// paused it already lets it go, too; should it get no ring it is paused for that as well.
 Expected<void> ForkRings::replace_ring(const Key& key, const DomainFacts& facts) {
     auto ring = make_ring(key);
     if (!ring) {
         return tl::unexpected(ring.error());
     }
-    const bool was_stopped = stopped_.contains(key);
-    if (!was_stopped) {
-        if (auto ok = xen_.pause(key.first); !ok) {
+    const bool runs = (facts.domain.flags & XENPACK_DOMAIN_IS_PAUSED) == 0;
+    if (runs) {
+        if (auto ok = stop(key); !ok) {
             return ok;
         }
     }
     if (auto ok = (*ring)->prepare(); !ok) {
-        if (!was_stopped) {
-            static_cast<void>(xen_.unpause(key.first));
+        if (runs) {
+            warn(resume(key));
         }
         return ok;
     }
-    stopped_.insert(key);
     if (auto ok = (*ring)->replace(facts.vcpus); !ok) {
+        if (!stopped_.contains(key)) {
+            warn(stop(key));
+        }
         return tl::unexpected(ok.error().during(
             fmt::format("domain {} stays paused until its sharing ring can be served", key.first)));
     }
     rings_[key] = std::move(*ring);
-    return resume(key);
+    return stopped_.contains(key) ? resume(key) : Expected<void>();
 }
 
 void ForkRings::watch(const Key& key) noexcept {
@@ -154,8 +159,24 @@ void ForkRings::warn(const Expected<void>& result) const noexcept {
     }
 }
 
+// Recorded first: should the watcher end in between, the next one lets it go. What cannot be
+// recorded is done all the same, as a fork without a ring may not run.
+Expected<void> ForkRings::stop(const Key& key) {
+    warn(paused_.insert(key.first, key.second));
+    if (auto ok = xen_.pause(key.first); !ok) {
+        warn(paused_.erase(key.first, key.second));
+        return ok;
+    }
+    stopped_.insert(key);
+    fault_point("ring.stopped");
+    return {};
+}
+
 Expected<void> ForkRings::resume(const Key& key) {
-    return xen_.unpause(key.first).map([&] { stopped_.erase(key); });
+    return xen_.unpause(key.first).map([&] {
+        stopped_.erase(key);
+        warn(paused_.erase(key.first, key.second));
+    });
 }
 
 Expected<void> ForkRings::feed(std::uint32_t domid, const std::uint8_t uuid[16]) {

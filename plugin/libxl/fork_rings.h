@@ -86,6 +86,7 @@ class ForkRings {
     Expected<DomainFacts> living(const Key& key);
     Expected<std::unique_ptr<ForkRing>> make_ring(const Key& key);
     Expected<void> replace_ring(const Key& key, const DomainFacts& facts);
+    Expected<void> stop(const Key& key);
     Expected<void> resume(const Key& key);
     void watch(const Key& key) noexcept;
     void warn(const Expected<void>& result) const noexcept;
@@ -101,7 +102,8 @@ class ForkRings {
     std::map<Key, std::unique_ptr<ForkRing>> rings_;
     std::set<Key> stopped_;  // paused by an adoption that has not come to its end
     std::unique_ptr<ForkWarden> warden_;
-    PausedForks paused_;  // read when no earlier warden writes it any more
+    // Read when no earlier warden writes it any more. Those of stopped_ are among them.
+    PausedForks paused_;
 };
 
 }  // namespace xenpack

@@ -51,6 +51,11 @@ bool PausedForks::contains(std::uint32_t domid, const DomainUuid& uuid) const {
     return lines_.contains(line_of(domid, uuid.data()));
 }
 
+Expected<void> PausedForks::insert(std::uint32_t domid, const DomainUuid& uuid) {
+    return file_.empty() || !lines_.insert(line_of(domid, uuid.data())).second ? Expected<void>()
+                                                                               : write();
+}
+
 Expected<void> PausedForks::erase(std::uint32_t domid, const DomainUuid& uuid) {
     return lines_.erase(line_of(domid, uuid.data())) == 0 ? Expected<void>() : write();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// PausedForks: the record of whom a ForkWarden has paused and nobody has let go yet. It outlives
-// both, as Xen does not say who has paused a domain. Owned by ForkRings; its file is written by the
-// warden as well, but only while no watcher runs.
+// PausedForks: the record of whom a ForkWarden, or an adoption that has not come to its end, has
+// paused and nobody has let go yet. It outlives both, as Xen does not say who has paused a domain.
+// Owned by ForkRings; its file is written by the warden as well, but only while no watcher runs.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@ class PausedForks {
 
     [[nodiscard]] bool contains(std::uint32_t domid, const DomainUuid& uuid) const;
     // What cannot be written is tried again with the next.
+    Expected<void> insert(std::uint32_t domid, const DomainUuid& uuid);
     Expected<void> erase(std::uint32_t domid, const DomainUuid& uuid);
     // Whoever has gone, or runs, is not paused any more.
     Expected<void> keep(const std::vector<xenpack_domain>& live);

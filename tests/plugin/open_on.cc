@@ -12,9 +12,10 @@ int open_on(const xenpack_watcher_ops* watcher, const char* sysfs, const char* p
     // Beside proc: a test that makes this file before open() has a helper whose starts are noticed.
     const std::string helper = std::string(proc) + "/../libxl-save-helper";
     const std::string scripts = std::string(proc) + "/../scripts";
-    // As above: a test that has made this file has forks paused when the watcher ends.
-    std::string paused = std::string(proc) + "/../run/paused-forks";
-    if (::access(paused.c_str(), F_OK) != 0) {
+    // As above: a test that has made this directory has forks paused when the watcher ends.
+    const std::string run = std::string(proc) + "/../run";
+    std::string paused = run + "/paused-forks";
+    if (::access(run.c_str(), F_OK) != 0) {
         paused.clear();
     }
     return xenpack::open_toolstack(watcher, {sysfs, proc, {helper}, scripts, paused}, ts_r, error,

@@ -290,6 +290,30 @@ static void without_a_ring_it_stays_paused_until_it_has_one(void** state) {
     }
 }
 
+static void who_is_paused_already_is_not_paused_again(void** state) {
+    fake_domain(FORK)->flags |= XEN_DOMINF_paused;
+    assert_int_equal(adopt(*state), 0);
+    assert_null(strstr(calls_text(), "pause 9"));
+    assert_int_equal(ring.mapped, 1);
+    assert_true(is_paused());
+}
+
+static void but_without_a_ring_it_is(void** state) {
+    const struct failure failure = {"xc_memshr_ring_enable", ENOMEM, -ENOMEM, 0};
+
+    adopted(*state);
+    restart(state);
+    fake_domain(FORK)->flags |= XEN_DOMINF_paused;
+    forking.fail = failure.function;
+    forking.fail_with = failure.with;
+    assert_int_equal(adopt(*state), failure.result);
+    assert_non_null(strstr(calls_text(), "pause 9\n"));
+    forking.fail = NULL;
+    calls_clear();
+    assert_int_equal(adopt(*state), 0);
+    assert_non_null(strstr(calls_text(), "unpause 9\n"));
+}
+
 static void what_cannot_be_unpaused_can_be_tried_again(void** state) {
     const struct failure failure = {"xc_domain_unpause", EINVAL, -EINVAL, 0};
 
@@ -469,6 +493,8 @@ int main(void) {
         RING_TEST(one_that_is_served_is_left_alone),
         RING_TEST(what_fails_before_the_old_ring_is_gone_changes_nothing),
         RING_TEST(without_a_ring_it_stays_paused_until_it_has_one),
+        RING_TEST(who_is_paused_already_is_not_paused_again),
+        RING_TEST(but_without_a_ring_it_is),
         RING_TEST(what_cannot_be_unpaused_can_be_tried_again),
         RING_TEST(a_domain_without_a_place_for_a_ring),
         RING_TEST(nothing_is_kept_of_a_dead_one),

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "tests/plugin/cmocka_tests.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static const uint8_t uuid[16] = {0x99};
 /* A host with a fork that another run of the watcher made, with little free. */
 static int fork_up(void** state) {
     fake_host_make();
-    fake_host_write(record, "", 0);
+    fake_host_write("run/xenpackd.lock", "", 0); /* the directory is there */
     *state = fake_host_opened();
     fake_domain_add(FORK, 0x99);
     xen.physinfo.free_pages = 4096; /* what is never given */
@@ -90,7 +91,7 @@ static void with_memory_for_all_nobody_is(void** state) {
     xen.physinfo.free_pages += 256;
     assert_int_equal(adopt(*state), 0);
     assert_int_equal(ended(state), 0);
-    assert_string_equal(fake_host_read(record), "");
+    assert_null(fake_host_read(record));
 }
 
 static void what_is_no_fork_is_left_alone(void** state) {
@@ -105,7 +106,7 @@ static void who_does_not_run_is_left_alone(void** state) {
     assert_int_equal(adopt(*state), 0);
     fake_domain(FORK)->flags |= XEN_DOMINF_paused;
     assert_int_equal(ended(state), 0);
-    assert_string_equal(fake_host_read(record), "");
+    assert_null(fake_host_read(record));
 }
 
 static void a_fork_that_has_ended_is_forgotten(void** state) {
@@ -113,7 +114,7 @@ static void a_fork_that_has_ended_is_forgotten(void** state) {
     fake_domain_remove(FORK);
     assert_int_equal(fake_host_plugin()->refresh(*state, NULL, 0), (int)xen.n_domains);
     assert_int_equal(ended(state), 0);
-    assert_string_equal(fake_host_read(record), "");
+    assert_null(fake_host_read(record));
 }
 
 static void the_next_watcher_lets_them_go(void** state) {
@@ -137,6 +138,23 @@ static void one_that_somebody_else_has_unpaused_is_paused_no_more(void** state) 
     assert_true(fake_host_plugin()->refresh(*state, NULL, 0) > 0);
     assert_null(fake_host_read(record));
     assert_int_equal(adopt(*state), 0);
+}
+
+/* Not by that process: its ring could not be replaced, and its watcher has ended before it was. */
+static void one_without_a_ring_is_known_to_the_next_watcher(void** state) {
+    xen.physinfo.free_pages += 256;
+    forking.fail = "xc_memshr_ring_enable";
+    forking.fail_with = ENOMEM;
+    assert_int_equal(adopt(*state), -ENOMEM);
+    forking.fail = NULL;
+    assert_string_equal(fake_host_read(record), line);
+    assert_int_equal(ended(state), 0);
+    *state = fake_host_opened();
+    assert_int_equal(adopt(*state), 1);
+    assert_int_not_equal(fake_domain(FORK)->flags & XEN_DOMINF_paused, 0);
+    assert_int_equal(fake_host_plugin()->let_go(*state, FORK, uuid), 0);
+    assert_int_equal(fake_domain(FORK)->flags & XEN_DOMINF_paused, 0);
+    assert_null(fake_host_read(record));
 }
 
 static void one_that_is_killed_is_said_and_another_started(void** state) {
@@ -219,6 +237,7 @@ int main(void) {
         WARDEN_TEST(a_fork_that_has_ended_is_forgotten),
         WARDEN_TEST(the_next_watcher_lets_them_go),
         WARDEN_TEST(one_that_somebody_else_has_unpaused_is_paused_no_more),
+        WARDEN_TEST(one_without_a_ring_is_known_to_the_next_watcher),
         WARDEN_TEST(one_that_is_killed_is_said_and_another_started),
         WARDEN_TEST(another_knows_of_all_there_are),
         WARDEN_TEST(who_forgets_a_fork_starts_another_for_the_rest),

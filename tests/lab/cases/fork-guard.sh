@@ -131,6 +131,11 @@ round() {
     must "they write, and check what they wrote" told check
     case $way in
         writing) must "the daemon is killed, and starts" killed ;;
+        ring.stopped)
+            must "the daemon is killed" daemon_kill
+            XENPACK_FAULT=$way daemon_launch # which dies as it gives one of them a ring of its own
+            must "the daemon dies, and starts" died
+            ;;
         guard.noted | guard.held) must "it dies, and starts" died ;;
     esac
     must "the journal tells of those that are held" \
@@ -151,7 +156,7 @@ round() {
     note "$name, $way: $(seconds_since "$start") s; never less than $(tail -n 1 "$lab_state/least") KiB were free"
 }
 
-ways=(none writing held guard.noted guard.held guard.let_go)
+ways=(none writing held guard.noted guard.held guard.let_go ring.stopped)
 for ((n = 1; n <= rounds; n++)); do round r$n "${ways[n % ${#ways[@]}]}"; done
 
 # ---- The end
