@@ -86,6 +86,16 @@ note "$(value_of free <"$lab_state/with-template.pages") pages are free"
 host_memory least >"$lab_state/least" &
 watcher=$!
 
+# ---- A fork that is paused for a new ring when the daemon dies
+must "a fork is made" xenpack fork base --name ring
+must "the daemon is killed" daemon_kill
+XENPACK_FAULT=ring.stopped daemon_launch
+must "the next one dies as it gives it a ring, and the one after that starts" died
+check "the fork runs again" zone_do ring ping
+check "nobody is known to be paused" is ! -e /run/xenpack/paused-forks
+xl destroy ring
+check "it is gone" eventually 30 gone ring
+
 # ---- Memory that a zone gives back
 must "a zone that may be shrunk is created" zone_create big memory=320
 must "and up" zone_up big
@@ -131,11 +141,6 @@ round() {
     must "they write, and check what they wrote" told check
     case $way in
         writing) must "the daemon is killed, and starts" killed ;;
-        ring.stopped)
-            must "the daemon is killed" daemon_kill
-            XENPACK_FAULT=$way daemon_launch # which dies as it gives one of them a ring of its own
-            must "the daemon dies, and starts" died
-            ;;
         guard.noted | guard.held) must "it dies, and starts" died ;;
     esac
     must "the journal tells of those that are held" \
@@ -156,7 +161,7 @@ round() {
     note "$name, $way: $(seconds_since "$start") s; never less than $(tail -n 1 "$lab_state/least") KiB were free"
 }
 
-ways=(none writing held guard.noted guard.held guard.let_go ring.stopped)
+ways=(none writing held guard.noted guard.held guard.let_go)
 for ((n = 1; n <= rounds; n++)); do round r$n "${ways[n % ${#ways[@]}]}"; done
 
 # ---- The end
