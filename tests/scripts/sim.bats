@@ -116,7 +116,7 @@ configuration() {
     run "$XENPACK" set lazy --pin 210M
     echo "$output"
     [ "$status" -eq 0 ]
-    await "$dir/events" 'grow   lazy (1)  200M -> 210M' 3
+    await "$dir/events" 'grow   lazy (1)  200M -> 210M' 15
     [ "$(field lazy target_kib)" -eq $((210 * 1024)) ]
     "$XENPACK" set lazy --auto
     [ "$(field lazy pin_kib)" == null ]
