@@ -61,9 +61,7 @@ memory_before
 start=$(now_ms)
 check "$count zones are forked of it" xenpack fork base -n $count --name 'job-%d' --timeout 5m || exit 1
 note "$count forks, each with its identity, in $(seconds_since "$start") s"
-memory_each $count
-note "each fork: $each KiB of the host's memory, and $dom0_each KiB of dom0's; the aim is $aim_kib KiB for both"
-check "each takes $most_kib KiB at most, dom0's share included" is $((each + dom0_each)) -le $most_kib
+memory_of_each $count $aim_kib $most_kib
 daemon_log_of() { grep -E "$1" "$lab_daemon_log" | sed -n '1p;$p' | cut -c1-180 | sed 's/^/note - /'; }
 daemon_log_of ': made of'
 daemon_log_of ': ready after'

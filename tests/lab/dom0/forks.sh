@@ -97,12 +97,17 @@ many_forks_host() {
         is "$(cat /sys/module/dm_mod/parameters/kcopyd_subjob_size_kb /sys/module/xen_blkback/parameters/feature_persistent)" = $'64\nN'
 }
 
-# ---- What forks take. memory_before; then, with N forks made, memory_each N sets each and dom0_each: KiB.
+# ---- What forks take. memory_before; then, with N forks made, memory_of_each N AIM_KIB MOST_KIB: tells what
+# each takes of the host's memory and of dom0's, and whether that is the aim; more than the most is a failure.
 free_kib() { host_pages | awk '{ sub("free=", "", $2); print $2 * 4 }'; }
 dom0_kib() { awk '/^MemAvailable/ { print $2 }' /proc/meminfo; }
 memory_before() { free_before=$(free_kib) dom0_before=$(dom0_kib); }
-# shellcheck disable=SC2034  # what a case reads
-memory_each() { each=$(((free_before - $(free_kib)) / $1)) dom0_each=$(((dom0_before - $(dom0_kib)) / $1)); }
+memory_of_each() {
+    local host=$(((free_before - $(free_kib)) / $1)) dom0=$(((dom0_before - $(dom0_kib)) / $1)) verdict=met
+    ((host + dom0 <= $2)) || verdict=missed
+    note "each fork: $host KiB of the host's memory, and $dom0 KiB of dom0's; the aim is $2 KiB for both: $verdict"
+    check "each takes $3 KiB at most, dom0's share included" is $((host + dom0)) -le "$3"
+}
 
 # ---- Leaks. A picture of the host is what a case holds another against.
 
