@@ -354,6 +354,15 @@ struct xenpack_toolstack_ops {
      * own end, as a pause outlives who made it. */
     int (*hold)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16]);
     int (*let_go)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16]);
+
+    /*
+     * ---- what hands out a fork that stands ready ----
+     */
+    /* Gives a domain another name. -EEXIST: another domain has it, or is about to. */
+    int (*rename)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16],
+                  const char *name);
+    /* Lets a fork run that was left paused. -EINVAL: it is not paused. */
+    int (*unpause)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16]);
 };
 
 /* The one exported symbol. The table is static and lives as long as the object is loaded. */

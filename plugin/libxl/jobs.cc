@@ -18,14 +18,27 @@ std::vector<Job*> copy_of(const std::vector<std::unique_ptr<Job>>& jobs) {
     return copy;
 }
 
+Expected<void> check_name(Tools& tools, const std::string& name, const Job* self,
+                          std::uint32_t except) {
+    if (tools.jobs.is_giving(name, self)) {
+        return fail_with(EEXIST, "the name {} is being given to another domain", name);
+    }
+    const auto taken = tools.names.is_taken(name, except);
+    if (!taken) {
+        return tl::unexpected(taken.error());
+    }
+    if (*taken) {
+        return fail_with(EEXIST, "there is a domain named {} already", name);
+    }
+    return {};
+}
+
 }  // namespace
 
 Expected<void> Jobs::add(std::unique_ptr<Job> job) {
-    for (const auto& other : jobs_) {
-        if (other->uuid() == job->uuid()) {
-            return fail_with(EBUSY, "the domain with uuid {} is being sealed, made or destroyed",
-                             uuid_text(job->uuid().data()));
-        }
+    if (is_on(job->uuid())) {
+        return fail_with(EBUSY, "the domain with uuid {} is being sealed, made or destroyed",
+                         uuid_text(job->uuid().data()));
     }
     Job* const added = job.get();
     jobs_.push_back(std::move(job));
@@ -46,10 +59,15 @@ std::unique_ptr<Job> Jobs::take(Job& job) {
     return taken;
 }
 
-bool Jobs::is_giving(const std::string& name, const Job& self) const {
+bool Jobs::is_giving(const std::string& name, const Job* self) const {
     return std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& each) {
-        return each.get() != &self && each->name() == name;
+        return each.get() != self && each->name() == name;
     });
+}
+
+bool Jobs::is_on(const DomainUuid& uuid) const {
+    return std::any_of(jobs_.begin(), jobs_.end(),
+                       [&](const auto& each) { return each->uuid() == uuid; });
 }
 
 void Jobs::host_changed() {
@@ -73,17 +91,11 @@ void Jobs::abandon_all() noexcept {
 }
 
 Expected<void> check_name(Tools& tools, const Job& job, std::uint32_t except) {
-    if (tools.jobs.is_giving(job.name(), job)) {
-        return fail_with(EEXIST, "the name {} is being given to another domain", job.name());
-    }
-    const auto taken = tools.names.is_taken(job.name(), except);
-    if (!taken) {
-        return tl::unexpected(taken.error());
-    }
-    if (*taken) {
-        return fail_with(EEXIST, "there is a domain named {} already", job.name());
-    }
-    return {};
+    return check_name(tools, job.name(), &job, except);
+}
+
+Expected<void> check_name(Tools& tools, const std::string& name, std::uint32_t except) {
+    return check_name(tools, name, nullptr, except);
 }
 
 int code_of(const Error& error) noexcept {

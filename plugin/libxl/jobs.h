@@ -55,8 +55,10 @@ class Jobs {
     Expected<void> add(std::unique_ptr<Job> job);
     // The job, which answers as the last thing it does.
     std::unique_ptr<Job> take(Job& job);
-    // Whether another job than `self` is about to give this name.
-    bool is_giving(const std::string& name, const Job& self) const;
+    // Whether another job than `self` is about to give this name. Null: whether any is.
+    bool is_giving(const std::string& name, const Job* self) const;
+    // Whether one is working on that domain.
+    bool is_on(const DomainUuid& uuid) const;
     bool empty() const noexcept { return jobs_.empty(); }
 
     void host_changed();
@@ -85,6 +87,8 @@ struct Tools {
 
 // EEXIST where another domain than `except` has the job's name, or is about to.
 Expected<void> check_name(Tools& tools, const Job& job, std::uint32_t except = kNoDomain);
+// EEXIST where another domain than `except`, or a job, has that name.
+Expected<void> check_name(Tools& tools, const std::string& name, std::uint32_t except);
 
 int code_of(const Error& error) noexcept;
 

@@ -21,6 +21,7 @@
 #include "plugin/libxl/fork.h"
 #include "plugin/libxl/fork_domain.h"
 #include "plugin/libxl/fork_rings.h"
+#include "plugin/libxl/hand_out.h"
 #include "plugin/libxl/hypervisor.h"
 #include "plugin/libxl/jobs.h"
 #include "plugin/libxl/later.h"
@@ -333,6 +334,17 @@ int table_adopt(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t u
     });
 }
 
+int table_rename(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16],
+                 const char* name) {
+    return answer(ts, [&](Toolstack& t) {
+        return done(rename_domain(*t.tools, {domid, uuid}, name));
+    });
+}
+
+int table_unpause(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16]) {
+    return answer(ts, [&](Toolstack& t) { return done(unpause_domain(*t.tools, {domid, uuid})); });
+}
+
 constexpr xenpack_toolstack_ops kTable{
     XENPACK_TOOLSTACK_VERSION,
     "libxl",
@@ -357,6 +369,8 @@ constexpr xenpack_toolstack_ops kTable{
     table_ring<&ForkRings::feed>,
     table_ring<&ForkRings::hold>,
     table_ring<&ForkRings::let_go>,
+    table_rename,
+    table_unpause,
 };
 
 }  // namespace

@@ -376,6 +376,16 @@ int table_let_go(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t 
     return answer(ts, [&](Toolstack& t) { return done(t.world().let_go(domid, uuid_in(uuid))); });
 }
 
+int table_rename(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16],
+                 const char* name) {
+    return answer(ts,
+                  [&](Toolstack& t) { return done(t.world().rename(domid, uuid_in(uuid), name)); });
+}
+
+int table_unpause(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16]) {
+    return answer(ts, [&](Toolstack& t) { return done(t.world().unpause(domid, uuid_in(uuid))); });
+}
+
 int table_open_store(const xenpack_loop_ops* loop_ops, void* loop, const xenpack_own_store** ops_r,
                      void** store_r, char* error, std::size_t size) noexcept try {
     *store_r = new Store(*loop_ops, loop);
@@ -414,6 +424,8 @@ constexpr xenpack_toolstack_ops kTable{
     table_feed,
     table_hold,
     table_let_go,
+    table_rename,
+    table_unpause,
 };
 
 }  // namespace

@@ -85,6 +85,9 @@ class World {
     [[nodiscard]] Expected<void> feed(std::uint32_t domid, const Uuid& uuid);
     [[nodiscard]] Expected<void> hold(std::uint32_t domid, const Uuid& uuid);
     [[nodiscard]] Expected<void> let_go(std::uint32_t domid, const Uuid& uuid);
+    [[nodiscard]] Expected<void> rename(std::uint32_t domid, const Uuid& uuid,
+                                        const std::string& name);
+    [[nodiscard]] Expected<void> unpause(std::uint32_t domid, const Uuid& uuid);
     // Calls to be made, in order, of what has ended since the last time.
     [[nodiscard]] std::vector<std::function<void()>> take_finished();
     // All that is under way ends with ECANCELED.

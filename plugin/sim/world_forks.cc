@@ -256,6 +256,43 @@ Expected<void> World::let_go(std::uint32_t domid, const Uuid& uuid) {
     return {};
 }
 
+// ---- handed out ---------------------------------------------------------------------------------
+
+Expected<void> World::rename(std::uint32_t domid, const Uuid& uuid, const std::string& name) {
+    const auto found = find(domid, uuid);
+    if (!found) {
+        return tl::unexpected(found.error());
+    }
+    Zone& zone = **found;
+    if (name == zone.plan.name) {
+        return {};
+    }
+    if (name_taken(name)) {
+        return fail_with(EEXIST, "a domain is named {} already", name);
+    }
+    zone.plan.name = name;
+    (void)store_.write({{node(domid, "name"), name}, {"/vm/" + uuid_text(uuid) + "/name", name}});
+    return {};
+}
+
+Expected<void> World::unpause(std::uint32_t domid, const Uuid& uuid) {
+    const auto found = find(domid, uuid);
+    if (!found) {
+        return tl::unexpected(found.error());
+    }
+    Zone& zone = **found;
+    if (zone.life != Life::held) {
+        return fail_with(EINVAL, "{} is not paused", zone.plan.name);
+    }
+    zone.life = Life::runs;
+    settle_pause(zone);
+    if (zone.plan.forks_end_ms) {
+        zone.plan.end_ms = host_.now_ms() + *zone.plan.forks_end_ms;
+    }
+    happened(XENPACK_DOMAIN_UNPAUSED, domid, uuid);
+    return {};
+}
+
 // ---- their ends ---------------------------------------------------------------------------------
 
 Expected<void> World::destroy(std::uint32_t domid, const Uuid& uuid, Done done) {

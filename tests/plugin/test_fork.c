@@ -501,6 +501,80 @@ static void libxls_failure_is_said(void** state) {
     assert_non_null(strstr(told.why, "may be left"));
 }
 
+/* ---- handed out --------------------------------------------------------------------------------
+ */
+
+static int rename_to(struct xenpack_toolstack* ts, const char* name) {
+    return fake_host_plugin()->rename(ts, FORK, fork_uuid, name);
+}
+
+static void a_fork_that_was_left_paused_runs_once_told_to(void** state) {
+    const struct xenpack_toolstack_ops* plugin = fake_host_plugin();
+
+    assert_int_equal(ask(*state, "job", 1), 0);
+    turn();
+    calls_clear();
+    fake_domain(FORK)->flags |= XEN_DOMINF_paused;
+    assert_int_equal(plugin->unpause(*state, FORK, fork_uuid), 0);
+    assert_string_equal(calls_text(), "unpause 9\n");
+    assert_int_equal(plugin->unpause(*state, FORK, fork_uuid), -EINVAL);
+    assert_non_null(strstr(plugin->last_error(*state), "not paused"));
+    assert_int_equal(plugin->unpause(*state, FORK, template_uuid), -ESRCH);
+    assert_string_equal(calls_text(), "unpause 9\n");
+}
+
+static void xens_refusal_to_let_it_run_is_said(void** state) {
+    assert_int_equal(ask(*state, "job", 1), 0);
+    turn();
+    fake_domain(FORK)->flags |= XEN_DOMINF_paused;
+    forking.fail = "xc_domain_unpause";
+    forking.fail_with = EPERM;
+    assert_int_equal(fake_host_plugin()->unpause(*state, FORK, fork_uuid), -EPERM);
+}
+
+static void a_fork_gets_another_name(void** state) {
+    assert_int_equal(ask(*state, "job", 1), 0);
+    turn();
+    calls_clear();
+    assert_int_equal(rename_to(*state, "web"), 0);
+    assert_non_null(strstr(calls_text(), "libxl rename 9 job web\n"));
+    calls_clear();
+    assert_int_equal(rename_to(*state, "web"), 0);
+    assert_null(strstr(calls_text(), "rename"));
+    assert_int_equal(rename_to(*state, "base"), -EEXIST);
+    assert_non_null(strstr(fake_host_plugin()->last_error(*state), "named base already"));
+    assert_int_equal(rename_to(*state, ""), -EINVAL);
+    assert_int_equal(fake_host_plugin()->rename(*state, FORK, template_uuid, "other"), -ESRCH);
+    forking.fail = "libxl_domain_rename";
+    forking.fail_with = ERROR_FAIL;
+    assert_int_equal(rename_to(*state, "other"), -EIO);
+}
+
+static void a_fork_that_is_on_its_way_out_is_not_handed_out(void** state) {
+    assert_int_equal(ask(*state, "job", 1), 0);
+    turn();
+    fake_domain(FORK)->flags |= XEN_DOMINF_paused;
+    fake_store_set("/libxl/9/type", "pvh");
+    assert_int_equal(destroy(*state, FORK, fork_uuid), 0);
+    assert_int_equal(rename_to(*state, "web"), -EBUSY);
+    assert_int_equal(fake_host_plugin()->unpause(*state, FORK, fork_uuid), -EBUSY);
+    turn();
+    assert_int_equal(rename_to(*state, "web"), -ESRCH);
+}
+
+static void a_name_that_a_fork_is_getting_is_taken(void** state) {
+    static const uint8_t other_uuid[16] = {0x98};
+    struct xenpack_fork_request other = {.template_domid = TEMPLATE, .name = "web", .paused = 1};
+
+    assert_int_equal(ask(*state, "job", 1), 0);
+    turn();
+    memcpy(other.template_uuid, template_uuid, 16);
+    memcpy(other.uuid, other_uuid, 16);
+    assert_int_equal(fake_host_plugin()->fork(*state, &other, forked, NULL), 0);
+    assert_int_equal(rename_to(*state, "web"), -EEXIST);
+    assert_non_null(strstr(fake_host_plugin()->last_error(*state), "being given"));
+}
+
 /* ---- what a host needs -------------------------------------------------------------------------
  */
 
@@ -573,6 +647,11 @@ int main(void) {
         FORK_TEST(half_a_tree_goes_with_it),
         FORK_TEST(another_with_its_number_is_left_alone),
         FORK_TEST(libxls_failure_is_said),
+        FORK_TEST(a_fork_that_was_left_paused_runs_once_told_to),
+        FORK_TEST(xens_refusal_to_let_it_run_is_said),
+        FORK_TEST(a_fork_gets_another_name),
+        FORK_TEST(a_fork_that_is_on_its_way_out_is_not_handed_out),
+        FORK_TEST(a_name_that_a_fork_is_getting_is_taken),
         FORK_TEST(a_host_says_what_it_lacks),
         FORK_TEST(a_host_without_a_pv_dom0_cannot_hear_of_starving_forks),
         FORK_TEST(without_hardware_nothing_is_tried),

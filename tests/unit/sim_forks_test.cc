@@ -194,6 +194,31 @@ TEST_F(SimForks, AForkMayBeLeftPaused) {
     EXPECT_EQ(fork.cpu_time_ns, web().cpu_time_ns);
 }
 
+TEST_F(SimForks, OneThatWasLeftPausedIsHandedOutUnderAnotherName) {
+    begin_sealed("fork-end = 1s\n");
+    Ended ended;
+    auto still = order();
+    still.paused = true;
+    ASSERT_TRUE(world_->fork(still, into(ended)));
+    pass(2'000);
+    ASSERT_EQ(ended.result, 0);
+    const std::uint32_t domid = ended.fork->domid;
+    EXPECT_EQ(world_->rename(domid, kJob, "base").error().code, EEXIST);
+    EXPECT_EQ(world_->rename(domid, kWeb, "other").error().code, ESRCH);
+    EXPECT_TRUE(world_->rename(domid, kJob, "job")) << "its own";
+    ASSERT_TRUE(world_->rename(domid, kJob, "other"));
+    EXPECT_EQ(text("/local/domain/" + std::to_string(domid) + "/name"), "other");
+    EXPECT_EQ(text("/vm/" + uuid_text(kJob) + "/name"), "other");
+    ASSERT_TRUE(world_->unpause(domid, kJob));
+    EXPECT_EQ(world_->unpause(domid, kJob).error().code, EINVAL);
+    EXPECT_EQ(world_->unpause(domid, kWeb).error().code, ESRCH);
+    pass(500);
+    EXPECT_EQ(world_->domain(domid, kJob)->flags, std::uint32_t{XENPACK_DOMAIN_IS_HVM})
+        << "its life begins now";
+    EXPECT_EQ(text("/local/domain/" + std::to_string(domid) + "/data/xenpack/fork"),
+              uuid_text(kJob) + " ready");
+}
+
 TEST_F(SimForks, DestroyingGivesAllBackAndEndsWhatIsUnderWay) {
     begin_sealed();
     const std::uint64_t free_kib = world_->host().free_kib;

@@ -108,6 +108,17 @@ constexpr const char* kFeed = "feed";
 constexpr const char* kHold = "hold";
 constexpr const char* kLetGo = "let_go";
 
+int table_rename(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t uuid[16],
+                 const char* name) {
+    asked.calls.push_back(fmt::format("rename {} {} {}", domid, text_of(uuid), name));
+    return refused();
+}
+
+int table_unpause(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t uuid[16]) {
+    asked.calls.push_back(fmt::format("unpause {} {}", domid, text_of(uuid)));
+    return refused();
+}
+
 class NoStore final : public Store {
   public:
     Expected<std::optional<std::string>> read(const std::string&) override { return std::nullopt; }
@@ -138,6 +149,8 @@ class ToolstackForks : public testing::Test {
         table_.feed = table_tell<kFeed>;
         table_.hold = table_tell<kHold>;
         table_.let_go = table_tell<kLetGo>;
+        table_.rename = table_rename;
+        table_.unpause = table_unpause;
         table_.name = "table";
         table_.built_for = "tests";
         open();
@@ -223,6 +236,15 @@ TEST_F(ToolstackForks, WhatIsUnderWayIsCancelledAtTheEnd) {
     EXPECT_EQ(results_, Strings{fmt::format("{} closed", ECANCELED)});
 }
 
+TEST_F(ToolstackForks, HandingOutIsAnsweredAtOnce) {
+    EXPECT_TRUE(toolstack_->rename(3, kFork, "web"));
+    EXPECT_TRUE(toolstack_->unpause(3, kFork));
+    EXPECT_EQ(asked.calls, (Strings{"rename 3 04050600 web", "unpause 3 04050600"}));
+    asked.refuse = -EEXIST;
+    EXPECT_EQ(toolstack_->rename(3, kFork, "web").error().code, EEXIST);
+    EXPECT_EQ(said(toolstack_->unpause(3, kFork)), fmt::format("{} refused", EEXIST));
+}
+
 TEST_F(ToolstackForks, WhatIsMissingIsASentenceEach) {
     EXPECT_EQ(*toolstack_->fork_missing(), Strings{});
     asked.missing = "no sharing\nno paging\n";
@@ -260,6 +282,8 @@ TEST_F(ToolstackForks, APluginWithoutThemIsSaidToHaveNone) {
     EXPECT_EQ(said(toolstack_->seal(7, kTemplate, "base", 1, keep())), said_so);
     EXPECT_EQ(said(toolstack_->fork({}, nullptr)), said_so);
     EXPECT_EQ(said(toolstack_->destroy(7, kTemplate, keep())), said_so);
+    EXPECT_EQ(said(toolstack_->rename(7, kTemplate, "web")), said_so);
+    EXPECT_EQ(said(toolstack_->unpause(7, kTemplate)), said_so);
     EXPECT_EQ(asked.calls, Strings{});
 }
 

@@ -237,6 +237,20 @@ Expected<void> Toolstack::destroy(std::uint32_t domid, const Uuid& uuid, Done do
     });
 }
 
+Expected<void> Toolstack::rename(std::uint32_t domid, const Uuid& uuid, const std::string& name) {
+    if (auto ok = can_fork(); !ok) {
+        return ok;
+    }
+    return checked(ops_->rename(ts_, domid, uuid.data(), name.c_str()));
+}
+
+Expected<void> Toolstack::unpause(std::uint32_t domid, const Uuid& uuid) {
+    if (auto ok = can_fork(); !ok) {
+        return ok;
+    }
+    return checked(ops_->unpause(ts_, domid, uuid.data()));
+}
+
 Expected<void> Toolstack::fork(const ForkRequest& request, ForkDone done) {
     if (auto ok = can_fork(); !ok) {
         return ok;

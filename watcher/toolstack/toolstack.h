@@ -110,6 +110,12 @@ class Toolstack {
     [[nodiscard]] Expected<void> hold(std::uint32_t domid, const Uuid& uuid);
     [[nodiscard]] Expected<void> let_go(std::uint32_t domid, const Uuid& uuid);
 
+    // EEXIST: the name is taken.
+    [[nodiscard]] Expected<void> rename(std::uint32_t domid, const Uuid& uuid,
+                                        const std::string& name);
+    // EINVAL: it is not paused.
+    [[nodiscard]] Expected<void> unpause(std::uint32_t domid, const Uuid& uuid);
+
   private:
     Toolstack() = default;
     Expected<void> checked(int result) const;
