@@ -28,6 +28,16 @@ void check_zone(const ZoneConfig& zone) {
     require(!zone.weight || (*zone.weight >= 1 && *zone.weight <= 10000));
     require(!zone.headroom_percent ||
             (*zone.headroom_percent >= 5 && *zone.headroom_percent <= 100));
+    require(!zone.self_forks || *zone.self_forks <= xenpack::kMostSelfForks);
+}
+
+void check_pool(const xenpack::PoolConfig& pool) {
+    require(pool.line > 0 && !pool.name.empty() && !pool.template_name.empty());
+    require(pool.ready <= xenpack::kMostInPool);
+    require(!pool.most || (*pool.most >= pool.ready && *pool.most <= xenpack::kMostInPool));
+    require(pool.pattern.size() <= xenpack::kMaxPatternBytes);
+    const std::size_t at = pool.pattern.find("%d");
+    require(at != std::string::npos && pool.pattern.find('%', at + 1) == std::string::npos);
 }
 
 void check_amount(const xenpack::SizeOrPercent& amount) {
@@ -48,6 +58,9 @@ void check_accepted(const Config& config) {
         check_zone(config.zone(section.pattern));
     }
     check_zone(config.zone("web-1"));
+    for (const auto& pool : config.pools) {
+        check_pool(pool);
+    }
 }
 
 void check_refused(std::string_view what) {

@@ -129,6 +129,54 @@ TEST(Config, TakesEveryKey) {
     EXPECT_EQ(other.weight, 50u);
 }
 
+TEST(Config, APoolHasATemplateAndDefaults) {
+    const Config config = parsed(
+        "[pool jobs]\ntemplate = base\n"
+        "[pool db]\ntemplate = db.1\nready = 0\nmost = 4096\nname = x%d.y\nkeep = running\n");
+    ASSERT_EQ(config.pools.size(), 2u);
+    EXPECT_EQ(config.pools[0].name, "jobs");
+    EXPECT_EQ(config.pools[0].template_name, "base");
+    EXPECT_EQ(config.pools[0].ready, 1u);
+    EXPECT_FALSE(config.pools[0].most);
+    EXPECT_EQ(config.pools[0].pattern, "jobs-%d");
+    EXPECT_FALSE(config.pools[0].running);
+    EXPECT_EQ(config.pools[1].line, 3);
+    EXPECT_EQ(config.pools[1].ready, 0u);
+    EXPECT_EQ(config.pools[1].most, 4096u);
+    EXPECT_EQ(config.pools[1].pattern, "x%d.y");
+    EXPECT_TRUE(config.pools[1].running);
+}
+
+TEST(Config, RefusesAPoolThatCanNeverBeFull) {
+    EXPECT_THAT(refusal("[pool a]\nready = 2\n"), HasSubstr("x.conf:1: [pool a] has no template"));
+    EXPECT_THAT(refusal("[pool a]\ntemplate = t\nready = 3\nmost = 2\n"),
+                HasSubstr("x.conf:1: [pool a] shall have 3 ready and 2 at the most"));
+    for (const char* title : {"[pool]", "[pool a b]", "[pool 7]", "[pool a/b]", "[pool %d]"}) {
+        EXPECT_THAT(refusal(std::string(title) + "\ntemplate = t\n"),
+                    HasSubstr("is no name for a pool"))
+            << title;
+    }
+    EXPECT_THAT(refusal("[pool a]\ntemplate = t\n[pool a]\ntemplate = t\n"),
+                HasSubstr("given twice"));
+}
+
+TEST(Config, RefusesBadValuesOfAPool) {
+    for (const char* line :
+         {"template = 12", "template = a/b", "ready = -1", "ready = 4097", "most = x", "name = job",
+          "name = %d", "name = a%d%d", "name = a%s%d", "name = a/%d", "keep = stopped"}) {
+        EXPECT_THAT(refusal(std::string("[pool p]\n") + line + "\n"), HasSubstr("x.conf:2: "))
+            << line;
+    }
+}
+
+TEST(Config, AZoneMayNotForkItselfUnlessItIsSaid) {
+    EXPECT_FALSE(parsed("").zone("web").self_forks);
+    EXPECT_EQ(parsed("[zone]\nself-forks = 3\n").zone("web").self_forks, 3u);
+    const Config config = parsed("[zone]\nself-forks = 3\n[zone web]\nself-forks = 0\n");
+    EXPECT_EQ(config.zone("web").self_forks, 0u);
+    EXPECT_THAT(refusal("[zone]\nself-forks = 257\n"), HasSubstr("from 0 to 256"));
+}
+
 TEST(Config, APercentageOfTheHostIsTakenFromItsSize) {
     EXPECT_EQ(parsed("[host]\nreserve = 25%\n").reserve->of(8 * kGib), 2 * kGib - 2 * kGib % 25);
     EXPECT_EQ(parsed("[host]\nreserve = 0%\n").reserve->of(8 * kGib), 0u);

@@ -20,7 +20,15 @@ json zone_values(const ZoneConfig& zone) {
             {"floor_kib", or_null(zone.floor_kib)},
             {"ceiling_kib", or_null(zone.ceiling_kib)},
             {"weight", or_null(zone.weight)},
-            {"headroom_percent", or_null(zone.headroom_percent)}};
+            {"headroom_percent", or_null(zone.headroom_percent)},
+            {"self_forks", or_null(zone.self_forks)}};
+}
+
+json pool_values(const PoolConfig& pool) {
+    return {{"name", pool.name},       {"template", pool.template_name},
+            {"ready", pool.ready},     {"most", or_null(pool.most)},
+            {"pattern", pool.pattern}, {"keep", pool.running ? "running" : "paused"},
+            {"line", pool.line}};
 }
 
 json values(const Config& config) {
@@ -33,6 +41,10 @@ json values(const Config& config) {
         values["line"] = section.line;
         sections.push_back(std::move(values));
     }
+    json pools = json::array();
+    for (const PoolConfig& pool : config.pools) {
+        pools.push_back(pool_values(pool));
+    }
     return {{"host",
              {{"reserve_percent", reserve ? or_null(reserve->percent) : json(nullptr)},
               {"reserve_kib", in_percent ? json(nullptr) : json(reserve->kib)},
@@ -40,10 +52,12 @@ json values(const Config& config) {
               {"start_reserve_kib",
                config.start_reserve.percent ? json(nullptr) : json(config.start_reserve.kib)},
               {"emergency_kib", config.emergency_kib},
-              {"dom0_floor_kib", config.dom0_floor_kib}}},
+              {"dom0_floor_kib", config.dom0_floor_kib},
+              {"fork_reserve_kib", config.fork_reserve_kib}}},
             {"daemon", {{"toolstack", config.toolstack}, {"socket", config.socket_path}}},
             {"zone", zone_values(config.zone_defaults)},
-            {"zones", std::move(sections)}};
+            {"zones", std::move(sections)},
+            {"pools", std::move(pools)}};
 }
 
 }  // namespace

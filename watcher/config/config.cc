@@ -72,7 +72,8 @@ bool is_literal(std::string_view pattern) {
 }
 
 std::optional<SectionKind> kind_called(std::string_view name) {
-    for (const SectionKind kind : {SectionKind::host, SectionKind::daemon, SectionKind::zone}) {
+    for (const SectionKind kind :
+         {SectionKind::host, SectionKind::daemon, SectionKind::zone, SectionKind::pool}) {
         if (name == name_of(kind)) {
             return kind;
         }
@@ -92,6 +93,7 @@ ZoneConfig merged(ZoneConfig over, const ZoneConfig& under) {
     fill(over.ceiling_kib, under.ceiling_kib);
     fill(over.weight, under.weight);
     fill(over.headroom_percent, under.headroom_percent);
+    fill(over.self_forks, under.self_forks);
     return over;
 }
 
@@ -121,9 +123,11 @@ class Parser {
     bool accept_line(std::string_view line, std::size_t room);
     void open_section(std::string_view line);
     void open_zone_section(std::string_view pattern);
+    void open_pool_section(std::string_view name);
     void take(std::string_view key, std::string_view value);
     void close_section();
     void check_floors();
+    void check_pools();
     void check_floor(const std::string& title, const ZoneConfig& values, int line);
     void report(int line, std::string text);
 
@@ -177,7 +181,9 @@ bool Parser::accept_line(std::string_view line, std::size_t room) {
     }
     switch (section_.state) {
         case Section::State::none:
-            report(line_, "stands before any section: put it below [host], [daemon] or [zone]");
+            report(line_,
+                   "stands before any section: put it below [host], [daemon], [zone] or "
+                   "[pool NAME]");
             return false;
         case Section::State::refused:
             return false;
@@ -225,9 +231,11 @@ void Parser::open_section(std::string_view line) {
     const std::string_view pattern =
         blank == std::string_view::npos ? std::string_view{} : trim(title.substr(blank));
     const auto kind = kind_called(title.substr(0, blank));
-    if (!kind || (*kind != SectionKind::zone && !pattern.empty())) {
-        report(line_, fmt::format("no section is called [{}]: there are [host], [daemon], [zone] "
-                                  "and [zone PATTERN]",
+    const bool may_have_pattern =
+        kind && (*kind == SectionKind::zone || *kind == SectionKind::pool);
+    if (!kind || (!may_have_pattern && !pattern.empty())) {
+        report(line_, fmt::format("no section is called [{}]: there are [host], [daemon], [zone], "
+                                  "[zone PATTERN] and [pool NAME]",
                                   title));
         return;
     }
@@ -240,9 +248,26 @@ void Parser::open_section(std::string_view line) {
         return;
     }
     section_.state = Section::State::open;
-    if (!pattern.empty()) {
+    if (*kind == SectionKind::pool) {
+        open_pool_section(pattern);
+    } else if (!pattern.empty()) {
         open_zone_section(pattern);
     }
+}
+
+void Parser::open_pool_section(std::string_view name) {
+    if (!is_domain_name(name) || name.size() > kMaxPatternBytes - 3) {
+        section_.state = Section::State::refused;
+        report(line_, fmt::format("'{}' is no name for a pool: write [pool NAME], with up to {} "
+                                  "letters, digits, '.', '_' and '-', and not digits alone",
+                                  name, kMaxPatternBytes - 3));
+        return;
+    }
+    PoolConfig pool;
+    pool.name = name;
+    pool.pattern = pool.name + "-%d";
+    pool.line = line_;
+    config_.pools.push_back(std::move(pool));
 }
 
 void Parser::open_zone_section(std::string_view pattern) {
@@ -343,6 +368,21 @@ void Parser::check_floors() {
     }
 }
 
+void Parser::check_pools() {
+    for (const PoolConfig& pool : config_.pools) {
+        if (pool.template_name.empty()) {
+            report(pool.line, fmt::format("[pool {}] has no template: say of which one its forks "
+                                          "are, as in template = web",
+                                          pool.name));
+        }
+        if (pool.most && *pool.most < pool.ready) {
+            report(pool.line, fmt::format("[pool {}] shall have {} ready and {} at the most, so "
+                                          "they never are: lower ready or raise most",
+                                          pool.name, pool.ready, *pool.most));
+        }
+    }
+}
+
 Expected<Config> Parser::parse() {
     if (rest_.starts_with(kByteOrderMark)) {
         rest_.remove_prefix(kByteOrderMark.size());
@@ -351,6 +391,7 @@ Expected<Config> Parser::parse() {
     report_unanswered();
     close_section();
     check_floors();
+    check_pools();
     if (problems_.empty() && (refused != 0 || !rest_.empty())) {
         report(line_, "the INI parser stopped here without saying why: simplify the line");
     }

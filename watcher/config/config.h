@@ -31,11 +31,23 @@ struct ZoneConfig {
     std::optional<std::uint64_t> ceiling_kib;  // never grown above; unset: the zone's maxmem
     std::optional<unsigned> weight;            // 1..10000; unset: 100
     std::optional<unsigned> headroom_percent;  // 5..100, of memory in use; unset: 25
+    std::optional<unsigned> self_forks;        // forks of itself that it may ask for; unset: none
 };
 
 struct ZoneSection {
     std::string pattern;  // fnmatch(3) against the domain's name
     ZoneConfig values;
+    int line = 0;
+};
+
+// Forks of one template that stand ready to be taken.
+struct PoolConfig {
+    std::string name;
+    std::string template_name;     // never empty
+    unsigned ready = 1;            // how many stand ready
+    std::optional<unsigned> most;  // of all there are, the taken ones too; unset: no bound here
+    std::string pattern;           // their names, with one %d
+    bool running = false;          // they run while they stand; else they are left paused
     int line = 0;
 };
 
@@ -54,6 +66,7 @@ struct Config {
     std::uint64_t fork_reserve_kib = 8 * 1024;
     ZoneConfig zone_defaults;           // section [zone]
     std::vector<ZoneSection> sections;  // sections [zone PATTERN], in the file's order
+    std::vector<PoolConfig> pools;      // sections [pool NAME], in the file's order
 
     // The first section whose pattern matches, and no other, decides the values it sets; [zone]
     // those it does not set.
@@ -64,6 +77,12 @@ inline constexpr unsigned kDefaultWeight = 100;
 inline constexpr unsigned kMinWeight = 1;
 inline constexpr unsigned kMaxWeight = 10000;
 inline constexpr unsigned kDefaultHeadroomPercent = 25;
+inline constexpr unsigned kMostInPool = 4096;
+inline constexpr unsigned kMostSelfForks = 256;
+// Of a pool's name, and of its template's: a domain's that is a host's name too (Linux).
+inline constexpr std::size_t kMaxNameBytes = 64;
+// Of a pattern: what remains for the number that stands for its %d.
+inline constexpr std::size_t kMaxPatternBytes = kMaxNameBytes - 8;
 inline constexpr std::size_t kMaxSocketPathBytes = 107;  // sun_path of unix(7), less its NUL
 
 // An error holds one line for every problem found: "FILE:LINE: what, why, what to do". Unknown

@@ -131,6 +131,55 @@ Expected<void> set_headroom(Config&, ZoneConfig& zone, std::string_view value) {
     return keep(zone.headroom_percent, parse_percent(value, 5, 100));
 }
 
+Expected<void> set_self_forks(Config&, ZoneConfig& zone, std::string_view value) {
+    return keep(zone.self_forks, parse_whole(value, 0, kMostSelfForks));
+}
+
+Expected<void> set_template(Config& config, ZoneConfig&, std::string_view value) {
+    if (!is_domain_name(value)) {
+        return fail(
+            "'{}' is not the name of a template: those are 1 to {} letters, digits, '.', '_' "
+            "and '-'",
+            value, kMaxNameBytes);
+    }
+    config.pools.back().template_name = value;
+    return {};
+}
+
+Expected<void> set_ready(Config& config, ZoneConfig&, std::string_view value) {
+    return keep(config.pools.back().ready, parse_whole(value, 0, kMostInPool));
+}
+
+Expected<void> set_most(Config& config, ZoneConfig&, std::string_view value) {
+    return keep(config.pools.back().most, parse_whole(value, 0, kMostInPool));
+}
+
+Expected<void> set_name(Config& config, ZoneConfig&, std::string_view value) {
+    constexpr std::string_view kMark = "%d";
+    const std::size_t at = value.find(kMark);
+    if (at == std::string_view::npos || value.find(kMark, at + 1) != std::string_view::npos) {
+        return fail("'{}' does not have one %d, where the number goes, as in job-%d", value);
+    }
+    std::string bare(value);
+    bare.erase(at, kMark.size());
+    if (!is_domain_name(bare) || value.size() > kMaxPatternBytes) {
+        return fail(
+            "'{}' gives no names for domains: beside its %d use up to {} letters, digits, '.', "
+            "'_' and '-', and not digits alone",
+            value, kMaxPatternBytes - kMark.size());
+    }
+    config.pools.back().pattern = value;
+    return {};
+}
+
+Expected<void> set_keep(Config& config, ZoneConfig&, std::string_view value) {
+    if (value != "paused" && value != "running") {
+        return fail("'{}' is neither paused nor running", value);
+    }
+    config.pools.back().running = value == "running";
+    return {};
+}
+
 constexpr std::array kKeys = {
     ConfigKey{SectionKind::host, "reserve", set_reserve},
     ConfigKey{SectionKind::host, "start-reserve", set_start_reserve},
@@ -144,6 +193,12 @@ constexpr std::array kKeys = {
     ConfigKey{SectionKind::zone, "ceiling", set_ceiling},
     ConfigKey{SectionKind::zone, "weight", set_weight},
     ConfigKey{SectionKind::zone, "headroom", set_headroom},
+    ConfigKey{SectionKind::zone, "self-forks", set_self_forks},
+    ConfigKey{SectionKind::pool, "template", set_template},
+    ConfigKey{SectionKind::pool, "ready", set_ready},
+    ConfigKey{SectionKind::pool, "most", set_most},
+    ConfigKey{SectionKind::pool, "name", set_name},
+    ConfigKey{SectionKind::pool, "keep", set_keep},
 };
 
 }  // namespace
@@ -156,8 +211,19 @@ std::string_view name_of(SectionKind kind) {
             return "daemon";
         case SectionKind::zone:
             return "zone";
+        case SectionKind::pool:
+            return "pool";
     }
     return "";
+}
+
+bool is_domain_name(std::string_view text) {
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    return !text.empty() && text.size() <= kMaxNameBytes && !std::ranges::all_of(text, is_digit) &&
+           std::ranges::all_of(text, [&](char c) {
+               return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
+                      c == '_' || c == '-';
+           });
 }
 
 std::span<const ConfigKey> config_keys() {

@@ -10,17 +10,21 @@
 
 namespace xenpack {
 
-enum class SectionKind { host, daemon, zone };
+enum class SectionKind { host, daemon, zone, pool };
 
 [[nodiscard]] std::string_view name_of(SectionKind kind);
 
 struct ConfigKey {
     SectionKind section;
     std::string_view name;
-    // Parses `value` into its place: in `config`, or for keys of a zone section in `zone`. The
-    // error says what is wrong with the value; the caller adds where.
+    // Parses `value` into its place: in `config`, for keys of a zone section in `zone`, for those
+    // of a pool's in the last of config.pools. The error says what is wrong with the value; the
+    // caller adds where.
     Expected<void> (*set)(Config& config, ZoneConfig& zone, std::string_view value);
 };
+
+// 1 to kMaxNameBytes letters, digits, '.', '_' and '-', and not a number alone.
+[[nodiscard]] bool is_domain_name(std::string_view text);
 
 // In the order in which the documentation lists them.
 [[nodiscard]] std::span<const ConfigKey> config_keys();
