@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What watcher/fork/pool.h promises: never more than the most, never fewer made than can be, and a
+// failure that repeats itself is tried ever more rarely.
+#include "watcher/fork/pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace xenpack {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kNow = 1'000'000;
+
+PoolPlan plan(const PoolRule& rule, const PoolSeen& seen, const PoolTrouble& trouble = {}) {
+    return plan_pool(rule, seen, trouble, kNow);
+}
+
+TEST(Pool, MakesWhatIsMissing) {
+    EXPECT_EQ(plan({4, {}}, {}).make, 4U);
+    EXPECT_EQ(plan({4, {}}, {.standing = 1, .making = 2}).make, 1U);
+    EXPECT_EQ(plan({4, {}}, {.standing = 2, .making = 2}).make, 0U);
+    EXPECT_EQ(plan({4, {}}, {.standing = 4, .taken = 100}).make, 0U);
+    EXPECT_EQ(plan({0, {}}, {}).make, 0U);
+    EXPECT_EQ(plan({4, {}}, {}).why_not, "");
+}
+
+TEST(Pool, MakesOneMoreForEachWhoWaits) {
+    EXPECT_EQ(plan({0, {}}, {.takers = 2}).make, 2U);
+    EXPECT_EQ(plan({4, {}}, {.making = 4, .takers = 3}).make, 3U);
+}
+
+TEST(Pool, TheMostBoundsAllThatThereAre) {
+    EXPECT_EQ(plan({4, 6}, {.standing = 1, .taken = 3}).make, 2U);
+    const PoolPlan full = plan({4, 6}, {.standing = 1, .making = 1, .taken = 4});
+    EXPECT_EQ(full.make, 0U);
+    EXPECT_THAT(full.why_not, HasSubstr("there are 6, and there may be no more"));
+    EXPECT_FALSE(full.again_ms) << "an end is an event";
+    EXPECT_EQ(plan({4, 6}, {.standing = 2, .taken = 4}).give_up, 0U);
+}
+
+TEST(Pool, GivesUpWhatStandsTooMuch) {
+    EXPECT_EQ(plan({2, {}}, {.standing = 5}).give_up, 3U);
+    EXPECT_EQ(plan({2, {}}, {.standing = 5, .takers = 2}).give_up, 1U);
+    EXPECT_EQ(plan({0, {}}, {.standing = 2, .no_template = "none"}).give_up, 2U);
+    EXPECT_EQ(plan({3, 3}, {.standing = 3, .taken = 2}).give_up, 2U) << "the most was lowered";
+    EXPECT_EQ(plan({3, 3}, {.standing = 1, .taken = 9}).give_up, 1U) << "the taken ones stay";
+}
+
+TEST(Pool, WithoutATemplateItWaits) {
+    const PoolPlan waits = plan({2, {}}, {.no_template = "there is no template x"});
+    EXPECT_EQ(waits.make, 0U);
+    EXPECT_EQ(waits.why_not, "there is no template x");
+    EXPECT_FALSE(waits.again_ms);
+    EXPECT_EQ(plan({2, {}}, {.standing = 2, .no_template = "none"}).why_not, "")
+        << "it lacks nothing";
+}
+
+TEST(Pool, AFailureThatRepeatsItselfIsTriedEverMoreRarely) {
+    PoolTrouble trouble;
+    std::int64_t now_ms = kNow;
+    std::int64_t last_wait_ms = 0;
+    for (int i = 0; i < 100; ++i) {
+        trouble = after_failure(trouble, "no", false, now_ms);
+        const std::int64_t wait_ms = trouble.again_ms - now_ms;
+        EXPECT_GE(wait_ms, kPoolAgainMs);
+        EXPECT_TRUE(wait_ms > last_wait_ms || wait_ms == kPoolAgainMostMs);
+        EXPECT_LE(wait_ms, kPoolAgainMostMs);
+        last_wait_ms = wait_ms;
+        const PoolPlan waits = plan_pool({2, {}}, {}, trouble, now_ms);
+        EXPECT_EQ(waits.make, 0U);
+        EXPECT_EQ(waits.why_not, "no");
+        EXPECT_EQ(waits.again_ms, trouble.again_ms);
+        now_ms = trouble.again_ms;
+        EXPECT_EQ(plan_pool({2, {}}, {}, trouble, now_ms).make, 1U) << "one shows whether it works";
+        EXPECT_EQ(plan_pool({2, {}}, {.making = 1}, trouble, now_ms).make, 0U);
+    }
+    EXPECT_EQ(last_wait_ms, kPoolAgainMostMs);
+}
+
+TEST(Pool, WhatMayHaveEndedTheCauseEndsTheWaitButNotItsGrowth) {
+    PoolTrouble trouble = after_failure({}, "no", true, kNow);
+    trouble = after_failure(trouble, "no", true, kNow);
+    EXPECT_TRUE(trouble.lacks_memory);
+    trouble = try_again_now(trouble);
+    EXPECT_EQ(plan({2, {}}, {}, trouble).make, 1U);
+    trouble = after_failure(trouble, "no", true, kNow);
+    EXPECT_EQ(trouble.again_ms - kNow, 4 * kPoolAgainMs);
+}
+
+TEST(Pool, NoCountLeadsOverTheMostOrUnderWhatIsNeeded) {
+    for (std::size_t ready = 0; ready < 4; ++ready) {
+        for (std::size_t most = 0; most < 6; ++most) {
+            for (std::size_t standing = 0; standing < 5; ++standing) {
+                for (std::size_t making = 0; making < 4; ++making) {
+                    for (std::size_t taken = 0; taken < 5; ++taken) {
+                        for (std::size_t takers = 0; takers < 3; ++takers) {
+                            const PoolSeen seen{standing, making, taken, takers};
+                            const PoolPlan p = plan({ready, most}, seen);
+                            const std::size_t all = standing + making + taken;
+                            ASSERT_TRUE(p.make == 0 || all + p.make <= most);
+                            ASSERT_TRUE(p.make == 0 || p.give_up == 0);
+                            ASSERT_LE(p.give_up, standing);
+                            ASSERT_LE(standing + making + p.make,
+                                      std::max(standing + making, ready + takers));
+                            ASSERT_TRUE(all + p.make >= most || p.make > 0 ||
+                                        standing + making >= ready + takers);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace xenpack

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Pool: how many forks a pool makes now, how many of those that stand ready it gives up, and why it
+// is not full. Pools looks, asks here at each look, and does it. Pure.
+//
+// After a failure nothing is tried for a while, each time longer, until a fork has come to be. What
+// may have changed the cause ends the wait at once, but does not shorten the next.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace xenpack {
+
+// The wait after the first failure; it doubles with each, up to the longest.
+inline constexpr std::int64_t kPoolAgainMs = 1'000;
+inline constexpr std::int64_t kPoolAgainMostMs = 300'000;
+// A fork that has gone so soon after it was made counts as a failure: else one that dies at once
+// would be made again without end.
+inline constexpr std::int64_t kPoolYoungMs = 10'000;
+
+struct PoolRule {
+    std::size_t ready = 0;
+    std::optional<std::size_t> most;  // the taken ones too
+};
+
+struct PoolSeen {
+    std::size_t standing = 0;  // ready to be taken
+    std::size_t making = 0;
+    std::size_t taken = 0;      // and alive
+    std::size_t takers = 0;     // who wait for one
+    std::string no_template{};  // why there is none to fork; empty: there is
+};
+
+struct PoolTrouble {
+    unsigned failures = 0;  // since the last fork that came to be
+    std::int64_t again_ms = 0;
+    bool lacks_memory = false;
+    std::string why{};
+};
+
+struct PoolPlan {
+    std::size_t make = 0;
+    std::size_t give_up = 0;  // of those that stand ready
+    std::string why_not{};    // it does not make what it lacks; empty: it does, or lacks nothing
+    std::optional<std::int64_t> again_ms{};
+};
+[[nodiscard]] PoolPlan plan_pool(const PoolRule& rule, const PoolSeen& seen,
+                                 const PoolTrouble& trouble, std::int64_t now_ms);
+
+[[nodiscard]] PoolTrouble after_failure(const PoolTrouble& before, std::string why,
+                                        bool lacks_memory, std::int64_t now_ms);
+// The cause may be gone.
+[[nodiscard]] PoolTrouble try_again_now(PoolTrouble trouble);
+
+}  // namespace xenpack
