@@ -66,6 +66,8 @@ Expected<void> Watcher::start() {
     forks_ = std::make_unique<Forks>(Forks::Rooms{rooms_.loop, rooms_.store, *toolstack_, *zones_,
                                                   intents_of(config_, rooms_.plugin), kJoiner},
                                      *this);
+    pools_ = std::make_unique<Pools>(rooms_.loop, *zones_, *forks_, *this);
+    pools_->configure(config_.pools);
     if (auto listening = zones_->listen(); !listening) {
         return listening;
     }
@@ -114,6 +116,7 @@ void Watcher::look() {
     host_fault_.clear();
     follow_starts();
     forks_->follow();
+    pools_->follow();
     const HostFacts facts = host_facts(now_ms);
     refresh_views(facts, now_ms);
     HostView host = host_view(facts, config_, ledger_);
@@ -376,6 +379,7 @@ void Watcher::zone_found(const Zone& zone) {
 void Watcher::zone_gone(Zone& zone) {
     forget_view(zone);
     forks_->forget(zone);
+    pools_->forget(zone);
     publish(about(zone, DecisionKind::gone, "its domain has gone"));
 }
 

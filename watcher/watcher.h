@@ -16,6 +16,7 @@
 #include "watcher/config/config.h"
 #include "watcher/control/control.h"
 #include "watcher/fork/forks.h"
+#include "watcher/fork/pools.h"
 #include "watcher/loop/loop.h"
 #include "watcher/publish/journal.h"
 #include "watcher/reserve/desk.h"
@@ -31,6 +32,7 @@ class Watcher final : public Zones::Mediator,
                       public Control::Mediator,
                       public Desk::Mediator,
                       public Forks::Mediator,
+                      public Pools::Mediator,
                       private Hands {
   public:
     struct Rooms {
@@ -66,6 +68,8 @@ class Watcher final : public Zones::Mediator,
                                                  const Control::Caller& caller) override;
     [[nodiscard]] Expected<void> make_forks(const nlohmann::json& asked,
                                             const Control::Caller& caller) override;
+    [[nodiscard]] Expected<void> take_fork(const std::string& pool, const nlohmann::json& asked,
+                                           const Control::Caller& caller) override;
 
   private:
     // Desk::Mediator
@@ -86,6 +90,11 @@ class Watcher final : public Zones::Mediator,
     void template_answered(std::uint64_t caller, const Expected<MadeTemplate>& made) override;
     void removal_answered(std::uint64_t caller, const Expected<void>& removed) override;
     void forks_answered(std::uint64_t caller, const Expected<std::vector<MadeFork>>& made) override;
+
+    // Pools::Mediator: in watcher_pools.cc
+    void pools_changed() override { look_soon(); }
+    void pool_said(const std::string& sentence) override;
+    void take_refused(std::uint64_t caller, const Error& why) override;
 
     // Zones::Mediator
     void zones_changed() override { look_soon(); }
@@ -132,6 +141,9 @@ class Watcher final : public Zones::Mediator,
     [[nodiscard]] nlohmann::json templates_json() const;
     [[nodiscard]] nlohmann::json template_json(const Zone& zone) const;
     void add_fork_json(const Zone& zone, nlohmann::json& members) const;
+    // Pools: in watcher_pools.cc.
+    [[nodiscard]] nlohmann::json pools_json() const;
+    [[nodiscard]] static nlohmann::json taken_json(const MadeFork& fork);
     void schedule(const Plan& plan, std::int64_t now_ms);
     void publish(const Decision& decision);
     void on_host_event(const xenpack_event& event);
@@ -145,6 +157,7 @@ class Watcher final : public Zones::Mediator,
     std::unique_ptr<Zones> zones_;
     std::unique_ptr<Desk> desk_;
     std::unique_ptr<Forks> forks_;
+    std::unique_ptr<Pools> pools_;
     std::unique_ptr<Loop::Timer> next_look_;
     Control* control_ = nullptr;
     bool look_is_due_ = false;

@@ -181,8 +181,11 @@ void Watcher::removal_answered(std::uint64_t caller, const Expected<void>& remov
 }
 
 void Watcher::forks_answered(std::uint64_t caller, const Expected<std::vector<MadeFork>>& made) {
-    if (control_ != nullptr) {
+    if (!pools_->forks_answered(caller, made) && control_ != nullptr) {
         control_->answer(caller, made.map([](const std::vector<MadeFork>& forks) {
+            if (!forks.front().taken_from.empty()) {
+                return taken_json(forks.front());
+            }
             json list = json::array();
             for (const MadeFork& fork : forks) {
                 list.push_back(fork_json(fork));
@@ -302,6 +305,10 @@ void Watcher::add_fork_json(const Zone& zone, json& members) const {
     members["starved"] = waiting && waiting->starved;
     members["waits_ms"] = waiting ? json(Loop::now_ms() - waiting->since_ms) : json(nullptr);
     members["waits_why"] = waiting ? json(waiting->why) : json(nullptr);
+    if (!zone.family.pool.empty()) {
+        members["pool"] = zone.family.pool;
+        members["taken"] = zone.family.in_pool != Family::InPool::stands;
+    }
 }
 
 }  // namespace xenpack

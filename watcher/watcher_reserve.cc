@@ -188,6 +188,7 @@ Expected<void> Watcher::release(std::uint64_t reservation) {
 
 void Watcher::caller_gone(std::uint64_t request) {
     desk_->caller_gone(request);
+    pools_->caller_gone(request);
     forks_->caller_gone(request);
 }
 

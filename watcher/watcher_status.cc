@@ -186,6 +186,7 @@ json Watcher::status() {
             {"zones", zones},
             {"unmanaged", unmanaged},
             {"templates", templates_json()},
+            {"pools", pools_json()},
             {"reservations", reservations_json()}};
 }
 
@@ -237,6 +238,7 @@ Expected<void> Watcher::reload() {
     }
     config_ = std::move(*config);
     publish(about_host(DecisionKind::config, "reloaded"));
+    pools_->configure(config_.pools);
     zones_->reconfigure();
     return {};
 }

@@ -17,13 +17,15 @@ start_daemon() {
     echo $! >"$dir/keeper"
 }
 
-# await FILE PATTERN SECONDS: a line of the file matches, now or soon. Says what there was if none.
+# await FILE PATTERN SECONDS [COUNT]: a line of the file matches, or so many, now or soon. Says what
+# there was if none.
 await() {
     local found=0 tail
     coproc FOLLOW { exec tail -n +1 -s 0.05 -F "$1" 2>/dev/null 3>&-; }
     # shellcheck disable=SC2153 # set by coproc
     tail=$FOLLOW_PID
-    timeout "$3" grep -qm1 -- "$2" <&"${FOLLOW[0]}" || found=$?
+    # Not to /dev/null, where grep stops at the first.
+    timeout "$3" grep -m "${4:-1}" -- "$2" <&"${FOLLOW[0]}" >"$dir/awaited" || found=$?
     kill "$tail"
     wait "$tail" 2>/dev/null || :
     [ "$found" -eq 0 ] || { echo "no '$2' in $3 s in:"; cat "$1"; return 1; }

@@ -46,6 +46,10 @@ struct FakeMediator final : Control::Mediator {
     Expected<void> make_forks(const json& asked, const Control::Caller& caller) override {
         return reserve(asked, caller);
     }
+    Expected<void> take_fork(const std::string&, const json& asked,
+                             const Control::Caller& caller) override {
+        return reserve(asked, caller);
+    }
     void caller_gone(std::uint64_t) override {}
     Expected<void> release(std::uint64_t) override { return {}; }
 

@@ -98,6 +98,10 @@ TEST(StatusView, AForkThatWasMadeIsALine) {
     EXPECT_EQ(render_made(fork), "job-1 (4)  running after 153 ms\n");
     fork["unpaused_ms"] = nullptr;
     EXPECT_EQ(render_made(fork), "job-1 (4)  left paused, made in 153 ms\n");
+    EXPECT_EQ(render_taken({{"name", "a\x1b"}, {"domid", 4U}, {"ready_ms", 12U}}),
+              "a\\x1b (4)  ready after 12 ms\n");
+    EXPECT_EQ(render_taken({{"name", "a"}, {"domid", 4U}, {"ready_ms", nullptr}}),
+              "a (4)  running\n");
 }
 
 TEST(StatusView, ShowsHostZonesFaultsAndTheUnmanaged) {

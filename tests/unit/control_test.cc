@@ -64,6 +64,10 @@ struct FakeMediator final : Control::Mediator {
     Expected<void> make_forks(const json& asked, const Control::Caller& caller) override {
         return take("make_forks", asked, caller);
     }
+    Expected<void> take_fork(const std::string& pool, const json& asked,
+                             const Control::Caller& caller) override {
+        return take("take_fork " + pool, asked, caller);
+    }
     Expected<void> take(const std::string& call, const json& asked, const Control::Caller& caller) {
         ++calls;
         forks_asked.emplace_back(call, asked);
@@ -222,6 +226,23 @@ TEST_F(ControlTest, ReleasesAReservationByItsId) {
             << id;
     }
     EXPECT_EQ(mediator_.released.size(), 2u);
+}
+
+TEST_F(ControlTest, TakingAForkNamesItsPoolAndNeedsNoBody) {
+    RawClient client(loop_, path_);
+    client.send(post("/v1/pools/jo%20bs/take", R"({"name":"one"})"));
+    ASSERT_TRUE(run_until(loop_, [&] { return mediator_.forks_asked.size() == 1; }));
+    EXPECT_EQ(mediator_.forks_asked[0].first, "take_fork jo bs");
+    EXPECT_EQ(mediator_.forks_asked[0].second, json::parse(R"({"name":"one"})"));
+    control_->answer(mediator_.callers[0].request, json{{"name", "one"}});
+    EXPECT_TRUE(run_until(loop_, [&] { return client.status() == 200; }));
+    RawClient bare(loop_, path_);
+    bare.send(post("/v1/pools/jobs/take", ""));
+    ASSERT_TRUE(run_until(loop_, [&] { return mediator_.forks_asked.size() == 2; }));
+    EXPECT_EQ(mediator_.forks_asked[1].second, json::object());
+    RawClient wrong(loop_, path_);
+    wrong.send(post("/v1/pools/jobs/take", "[1]"));
+    EXPECT_TRUE(run_until(loop_, [&] { return wrong.status() == 400; }));
 }
 
 TEST_F(ControlTest, TemplatesAndForksAreAnsweredWhenTheyAreThere) {

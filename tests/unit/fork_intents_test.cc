@@ -37,7 +37,10 @@ TEST_F(IntentsTest, AreThereUntilTheyAreRemoved) {
     EXPECT_EQ(loaded[0].uuid, kUuid);
     EXPECT_EQ(loaded[0].template_uuid, "template-uuid");
     EXPECT_EQ(loaded[0].name, "job-1");
+    EXPECT_EQ(loaded[0].pool, "");
     EXPECT_TRUE(std::filesystem::exists(folder_ + "/" + kText));
+    ASSERT_TRUE(intents_.write({kUuid, "template-uuid", "job-1", "jobs"}));
+    EXPECT_EQ(intents_.load().value().at(0).pool, "jobs");
     EXPECT_TRUE(intents_.remove(kUuid));
     EXPECT_TRUE(intents_.remove(kUuid));
     EXPECT_EQ(files(), 0U);

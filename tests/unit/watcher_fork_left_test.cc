@@ -250,6 +250,13 @@ class WatcherForkLeftTest : public ::testing::Test {
         return soon([&] { return host.whole == deeds; });
     }
     bool soon(const std::function<bool()>& so) { return run_until(loop_, so); }
+    // Until it has looked after its pools: the last of them has no template, which it says.
+    void begin_with(std::vector<PoolConfig> pools) {
+        pools.push_back({"zz", "nosuch", 1, {}, "zz-%d", false, 9});
+        config_.pools = std::move(pools);
+        start();
+        ASSERT_TRUE(soon([this] { return control_.said("fork", "", "the pool zz is not full"); }));
+    }
     json fork() { return watcher_->status()["unmanaged"].at(0); }
     std::size_t intents() { return intents_.load()->size(); }
 
@@ -345,6 +352,52 @@ TEST_F(WatcherForkLeftTest, ForksOfATemplateWithoutReportersAreReadyByThemselves
     EXPECT_TRUE(soon([this] { return fork()["ready"] == true; }));
     EXPECT_EQ(node(5, "xenpack/fork/seed"), "(nothing)");
 }
+
+// ---- of pools -----------------------------------------------------------------------------------
+
+TEST_F(WatcherForkLeftTest, WhoStandsReadyAndWhoWasTakenIsKnownAgain) {
+    add_fork(5, "complete", XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_NEVER_RAN);
+    write(5, {{"xenpack/fork/seed", "00"}, {"xenpack/pool", "jobs"}});
+    add_fork(6, "complete");
+    write(6, {{"xenpack/pool", "jobs"}, {"xenpack/pool-state", "taken"}});
+    begin_with({{"jobs", "base", 1, 2, "job-%d", false, 1}});
+    const json pool = watcher_->status()["pools"].at(0);
+    EXPECT_EQ(pool["ready"], 1);
+    EXPECT_EQ(pool["taken"], 1);
+    EXPECT_EQ(pool["making"], 0);
+    EXPECT_TRUE(pool["why"].is_null());
+    EXPECT_THAT(host.calls, IsEmpty()) << "none too many, and none too few";
+}
+
+TEST_F(WatcherForkLeftTest, OneThatWasMadeForAPoolAndNotMarkedYetIsItsAllTheSame) {
+    add_fork(5, "complete", XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_NEVER_RAN);
+    write(5, {{"xenpack/fork/seed", "00"}});
+    ASSERT_TRUE(intents_.write({uuid_of(5), "", "job", "jobs"}));
+    begin_with({{"jobs", "base", 1, {}, "job-%d", false, 1}});
+    EXPECT_EQ(watcher_->status()["pools"].at(0)["ready"], 1);
+    EXPECT_EQ(node(5, "xenpack/pool"), "jobs");
+    EXPECT_EQ(intents(), 0U);
+    EXPECT_THAT(host.calls, IsEmpty());
+}
+
+TEST_F(WatcherForkLeftTest, OneThatWasBeingHandedOutHasReachedNobodyAndGoes) {
+    add_fork(5, "complete");
+    write(5, {{"xenpack/pool", "jobs"}, {"xenpack/pool-state", "taking"}});
+    begin_with({{"jobs", "base", 0, {}, "job-%d", false, 1}});
+    EXPECT_THAT(host.calls, ElementsAre("destroy domain 5"));
+    EXPECT_TRUE(control_.said("fork", "job", "it was being handed out when xenpackd ended"));
+}
+
+TEST_F(WatcherForkLeftTest, OfAPoolThatIsNotConfiguredTheTakenOnesStay) {
+    add_fork(5, "complete", XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_NEVER_RAN);
+    write(5, {{"xenpack/fork/seed", "00"}, {"xenpack/pool", "jobs"}});
+    add_fork(6, "complete");
+    write(6, {{"xenpack/pool", "jobs"}, {"xenpack/pool-state", "taken"}});
+    begin_with({});
+    EXPECT_THAT(host.calls, ElementsAre("destroy domain 5"));
+}
+
+// ---- templates ----------------------------------------------------------------------------------
 
 TEST_F(WatcherForkLeftTest, AZoneThatWasOnlyToldToBeQuietRunsOn) {
     add(5, "web");

@@ -131,6 +131,18 @@ std::string forks(const json& status) {
     return lines.empty() ? lines : "\nforks:\n" + lines;
 }
 
+std::string pools(const json& status) {
+    std::string lines;
+    for (const json& pool : member(status, "pools")) {
+        lines += fmt::format("  {}  {} of {} ready  making {}  taken {}, of {}",
+                             text_of(member(pool, "name")), number_of(member(pool, "ready")),
+                             number_of(member(pool, "wanted")), number_of(member(pool, "making")),
+                             number_of(member(pool, "taken")), text_of(member(pool, "template")));
+        lines += member(pool, "why").is_null() ? "\n" : ": " + text_of(member(pool, "why")) + "\n";
+    }
+    return lines.empty() ? lines : "\npools:\n" + lines;
+}
+
 std::string unmanaged(const json& status) {
     std::string lines;
     for (const json& domain : member(status, "unmanaged")) {
@@ -182,20 +194,59 @@ std::string render_status(const json& status, const Screen& screen) {
                         "with manage = yes in xenpack.conf\n"
                       : render_zones(zones, screen);
     return host_lines(status, screen) + "\n" + table + all_faults(status, screen) +
-           templates(status) + forks(status) + reservations(status) + unmanaged(status);
+           templates(status) + pools(status) + forks(status) + reservations(status) +
+           unmanaged(status);
 }
 
 std::string render_fork(const json& fork) {
-    const bool ready = fork.value("ready", false);
+    const bool stands = fork.contains("pool") && !fork.value("taken", true);
+    const std::string state = stands ? "stands ready in " + text_of(member(fork, "pool"))
+                              : fork.value("ready", false) ? "ready"
+                                                           : "not ready";
     std::string line =
         fmt::format("  {} ({})  {} of its own  {}, of {}", text_of(member(fork, "name")),
-                    number_of(member(fork, "domid")), size_of(member(fork, "current_kib")),
-                    ready ? "ready" : "not ready", text_of(member(fork, "template")));
+                    number_of(member(fork, "domid")), size_of(member(fork, "current_kib")), state,
+                    text_of(member(fork, "template")));
     if (!member(fork, "waits_why").is_null()) {
         line += fmt::format("  {} for {}: {}", fork.value("starved", false) ? "starved" : "held",
                             age_of(member(fork, "waits_ms")), text_of(member(fork, "waits_why")));
     }
     return line + "\n";
+}
+
+std::string render_pools(const json& pools, const Screen& screen) {
+    if (pools.empty()) {
+        return "no pools: a section [pool NAME] in xenpack.conf makes one\n";
+    }
+    using enum Table::Align;
+    Table table({{"POOL", left},
+                 {"TEMPLATE", left},
+                 {"KEEP", left},
+                 {"READY", right},
+                 {"OF", right},
+                 {"MAKING", right},
+                 {"TAKEN", right},
+                 {"MOST", right},
+                 {"WHY NOT", left}});
+    for (const json& pool : pools) {
+        table.add_row({{text_of(member(pool, "name"))},
+                       {text_of(member(pool, "template"))},
+                       {text_of(member(pool, "keep"))},
+                       {number_of(member(pool, "ready"))},
+                       {number_of(member(pool, "wanted"))},
+                       {number_of(member(pool, "making"))},
+                       {number_of(member(pool, "taken"))},
+                       {number_of(member(pool, "most"))},
+                       {text_of(member(pool, "why")), Colour::yellow}});
+    }
+    return table.render(screen);
+}
+
+std::string render_taken(const json& fork) {
+    const json& ready_ms = member(fork, "ready_ms");
+    return fmt::format(
+        "{} ({})  {}\n", text_of(member(fork, "name")), number_of(member(fork, "domid")),
+        ready_ms.is_null() ? "running" : "ready after " + number_of(ready_ms) + " ms");
 }
 
 std::string render_templates(const json& templates, const Screen& screen) {

@@ -23,6 +23,12 @@ namespace xenpack {
 // The table of templates alone.
 [[nodiscard]] std::string render_templates(const nlohmann::json& templates, const Screen& screen);
 
+// The table of pools alone.
+[[nodiscard]] std::string render_pools(const nlohmann::json& pools, const Screen& screen);
+
+// A line of a fork that was taken, as POST /v1/pools/NAME/take answers.
+[[nodiscard]] std::string render_taken(const nlohmann::json& fork);
+
 // A line of a fork that was made, as POST /v1/forks answers.
 [[nodiscard]] std::string render_made(const nlohmann::json& fork);
 

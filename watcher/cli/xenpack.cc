@@ -30,7 +30,8 @@ Exit status:
   1   failed
   2   wrong usage
   69  xenpackd is not running
-  75  not now: the memory for a start or a fork is not there, or too many wait
+  75  not now: the memory for a start or a fork is not there, too many wait, or no fork
+      of a pool stands ready
   77  not permitted
   78  the configuration is bad
 

@@ -109,6 +109,7 @@ class SocketControl final : public Control {
     // For what is answered later: takes a request with an object for a body.
     using Take = Expected<void> (Mediator::*)(const json& asked, const Caller& caller);
     HttpResponse take(const HttpRequest& request, Take taker);
+    HttpResponse take_fork(const HttpRequest& request);
     HttpResponse answer_later(const Expected<void>& taken);
     [[nodiscard]] bool too_many_wait() const { return server_->waiting() >= kHttpMaxWaiting; }
     std::optional<HttpResponse> respond_to_forks(const HttpRequest& request);
@@ -211,6 +212,9 @@ std::optional<HttpResponse> SocketControl::respond_to_forks(const HttpRequest& r
         return request.method == "POST" ? take(request, &Mediator::make_forks)
                                         : refuse_method(request, "POST");
     }
+    if (path.size() == 4 && path[1] == "pools" && path[3] == "take") {
+        return request.method == "POST" ? take_fork(request) : refuse_method(request, "POST");
+    }
     if (path.size() != 3 || path[1] != "templates") {
         return std::nullopt;
     }
@@ -232,6 +236,20 @@ HttpResponse SocketControl::take(const HttpRequest& request, Take taker) {
         return refuse(503, "too many requests wait: try again later");
     }
     return answer_later((mediator_.*taker)(asked, {request.id, request.client_pid}));
+}
+
+// The body may be left out.
+HttpResponse SocketControl::take_fork(const HttpRequest& request) {
+    const json asked =
+        request.body.empty() ? json::object() : json::parse(request.body, nullptr, false);
+    if (!asked.is_object()) {
+        return refuse(400, "the body must be a JSON object");
+    }
+    if (too_many_wait()) {
+        return refuse(503, "too many requests wait: try again later");
+    }
+    return answer_later(
+        mediator_.take_fork(request.path[2], asked, {request.id, request.client_pid}));
 }
 
 HttpResponse SocketControl::release(const std::string& reservation) {

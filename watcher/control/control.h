@@ -9,9 +9,10 @@
 //   POST   /v1/reload               reads the configuration again
 //   POST   /v1/reservations         {"size_kib":N|"config":TEXT,...}: answered when granted
 //   DELETE /v1/reservations/ID      releases it
-//   POST   /v1/templates            {"zone":..,"name":..,...}: answered when it is sealed, or is
-//   not DELETE /v1/templates/NAME       removes it: answered when it is gone POST   /v1/forks
-//   {"template":..,"count":..,...}: answered when all are there
+//   POST   /v1/templates            {"zone":..,"name":..,..}: answered when sealed, or not
+//   DELETE /v1/templates/NAME       removes it: answered when it is gone
+//   POST   /v1/forks                {"template":..,"count":..,..}: answered when all are there
+//   POST   /v1/pools/NAME/take      {"name":..,"until":..,..}: answered when one is handed out
 //
 // ZONE is a domain's name or domid, percent-encoded. A member that is missing from the settings
 // stays as it is; null takes it back to what the configuration says, and a null pin ends the pin.
@@ -66,6 +67,9 @@ class Control {
                                                              const Caller& caller) = 0;
         [[nodiscard]] virtual Expected<void> make_forks(const nlohmann::json& asked,
                                                         const Caller& caller) = 0;
+        [[nodiscard]] virtual Expected<void> take_fork(const std::string& pool,
+                                                       const nlohmann::json& asked,
+                                                       const Caller& caller) = 0;
     };
 
     // `mediator` must outlive the Control; it is called in the loop, never inside publish().

@@ -163,6 +163,8 @@ void Forks::follow_zone(const Zone& zone) {
             if ((zone.domain.flags & XENPACK_DOMAIN_IS_SHUTDOWN) != 0 &&
                 !is_suspend(zone.domain.shutdown_reason)) {
                 reap(zone);
+            } else if (zone.family.in_pool == Family::InPool::taking && !is_being_taken(zone)) {
+                give_up_standing(zone, "it was being handed out when xenpackd ended");
             } else if (!ready_.contains(zone.key)) {
                 take_up_fork(zone);
             }
@@ -229,6 +231,9 @@ void Forks::settle_intents() {
     for (const Intent& intent : *intents) {
         const Zone* zone = zone_of(intent.uuid);
         if (zone == nullptr || zone->family.kind == Family::Kind::fork) {
+            if (zone != nullptr && zone->family.pool.empty()) {
+                (void)enter_pool(zone->key, intent.pool);
+            }
             forget_intent(intent.uuid);
         } else {
             take_away_half_made(*zone);

@@ -63,6 +63,17 @@ struct ForksRequest {
     bool paused = false;
     std::string address;  // for the guest's hooks; empty: none
     std::int64_t timeout_ms = kAnswerMs;
+    std::string pool{};  // which they are made for; empty: none
+    // How long memory may be waited for; unset: timeout_ms. 0: there now, or not at all.
+    std::optional<std::int64_t> memory_wait_ms{};
+};
+
+// Of a fork that stands ready.
+struct TakeRequest {
+    std::string name{};  // its new one; empty: it keeps its own
+    Until until = Until::ready;
+    std::string address{};
+    std::int64_t timeout_ms = kAnswerMs;
 };
 
 struct MadeTemplate {
@@ -78,6 +89,7 @@ struct MadeFork {
     bool paused = false;
     xenpack_fork_result parts{};
     std::optional<std::int64_t> ready_ms{};  // from its beginning; nothing: not waited for
+    std::string taken_from{};                // a pool; empty: it was made for this request
 };
 
 // For the journal.
@@ -134,6 +146,13 @@ class Forks {
     [[nodiscard]] Expected<void> make_forks(const ForksRequest& asked, std::uint64_t caller);
     // EBUSY: it has forks.
     [[nodiscard]] Expected<void> remove_template(const std::string& name, std::uint64_t caller);
+    // Hands out a fork of a pool's that stands ready: from now on it is "taking", and "taken" once
+    // it is answered for, as make_forks() is. It lets it run where it is paused. An error: it
+    // stands there as before. EEXIST: that name is taken.
+    [[nodiscard]] Expected<void> take(const ZoneKey& key, const TakeRequest& asked,
+                                      std::uint64_t caller);
+    // Takes one away that stands ready and is not needed.
+    void give_up_standing(const Zone& fork, const std::string& why);
     // That caller has hung up.
     void caller_gone(std::uint64_t caller);
     void memory_answered(std::uint64_t request, const Expected<std::uint64_t>& reservation);
@@ -149,6 +168,16 @@ class Forks {
     // Keeps them whole when memory runs out; follow() tells it what there is.
     [[nodiscard]] Keeper& keeper() { return keeper_; }
     [[nodiscard]] const Keeper& keeper() const { return keeper_; }
+    // Somebody waits for what becomes of it.
+    [[nodiscard]] bool is_awaited(const Zone& fork) const;
+    // It is being destroyed.
+    [[nodiscard]] bool is_leaving(const Zone& zone) const {
+        return destroying_.contains(zone.key.uuid);
+    }
+    // EBUSY: it is not sealed (yet); ENOENT, EPERM: there is none of that name.
+    [[nodiscard]] Expected<const Zone*> sealed_template(const std::string& name) const {
+        return find_template(name);
+    }
     // The forks that there are of a template, by domid.
     [[nodiscard]] std::vector<const Zone*> children_of(const Uuid& template_uuid) const;
 
@@ -189,6 +218,16 @@ class Forks {
     void settle(std::uint64_t id);
     void take_up_fork(const Zone& zone);
     [[nodiscard]] Request* request_of(const Child& child) const;
+
+    // Those of pools: in forks_taking.cc.
+    [[nodiscard]] Expected<void> enter_pool(const ZoneKey& key, const std::string& pool);
+    [[nodiscard]] Expected<void> write_pool_state(const ZoneKey& key, const char* state);
+    [[nodiscard]] Expected<void> rename(const Zone& zone, const TakeRequest& asked);
+    [[nodiscard]] Expected<void> let_out(const Zone& zone, const TakeRequest& asked);
+    static void await_for(Child& child, const Request& taker);
+    void take_back_name(const ZoneKey& key, const std::string& name);
+    void taken(const Request& request);
+    [[nodiscard]] bool is_being_taken(const Zone& fork) const;
 
     // Both: in forks.cc.
     [[nodiscard]] Expected<void> check_host();

@@ -83,8 +83,8 @@ Expected<void> Forks::make_forks(const ForksRequest& asked, std::uint64_t caller
         return good;
     }
     const std::uint64_t id = ++last_request_;
-    if (auto memory =
-            mediator_.ask_memory(id, names->size(), owner_of(*names, zone.name), asked.timeout_ms);
+    if (auto memory = mediator_.ask_memory(id, names->size(), owner_of(*names, zone.name),
+                                           asked.memory_wait_ms.value_or(asked.timeout_ms));
         !memory) {
         return memory;
     }
@@ -137,7 +137,8 @@ Expected<void> Forks::begin(Request& request, std::size_t index) {
         return tl::unexpected(!uuid ? uuid.error() : seed.error());
     }
     const std::string& name = request.names[index];
-    if (auto written = intents_.write({*uuid, to_string(request.template_key.uuid), name});
+    if (auto written =
+            intents_.write({*uuid, to_string(request.template_key.uuid), name, request.asked.pool});
         !written) {
         return written;
     }
@@ -175,8 +176,15 @@ Expected<void> Forks::begin(Request& request, std::size_t index) {
 
 void Forks::fork_ended(const Uuid& uuid, const Expected<xenpack_fork_result>& made) {
     --building_;
-    forget_intent(uuid);  // it is complete, or nothing is left of it
     Child& child = *children_.at(uuid);
+    if (made) {
+        Request& request = *request_of(child);
+        child.key.domid = made->domid;
+        if (auto entered = enter_pool(child.key, request.asked.pool); !entered) {
+            request.brood.give_up(std::move(entered.error()));
+        }
+    }
+    forget_intent(uuid);  // it is complete, or nothing is left of it
     if (made) {
         fork_made(child, *made);
     } else {
@@ -453,14 +461,19 @@ void Forks::settle(std::uint64_t id) {
         mediator_.memory_done(*request->reservation, !failure);
     }
     if (!failure) {
+        if (request->takes) {
+            taken(*request);
+        }
         mediator_.forks_answered(request->caller, request->made);
         return;
     }
     const std::size_t count = request->names.size();
     const bool one = count == 1;
-    say(ForkNews::Kind::fork, request->asked.template_name, request->template_key,
-        one ? fmt::format("the fork that was asked for is not left: {}", failure->what)
-            : fmt::format("of {} forks none is left: {}", count, failure->what));
+    if (request->is_told()) {
+        say(ForkNews::Kind::fork, request->asked.template_name, request->template_key,
+            one ? fmt::format("the fork that was asked for is not left: {}", failure->what)
+                : fmt::format("of {} forks none is left: {}", count, failure->what));
+    }
     Error why = *failure;
     if (!one) {
         why.what += fmt::format("; of the {} forks none is left", count);

@@ -34,6 +34,11 @@ struct Forks::Request {
     bool waits_for_memory = true;
     std::optional<std::uint64_t> reservation{};
     std::int64_t began_ms = 0;
+    std::optional<ZoneKey> takes{};  // one that stands ready: nothing is made
+
+    // Its failure is for the journal. Pools say it in words of their own, and not each time that it
+    // is tried; of one that is taken its end has been said.
+    [[nodiscard]] bool is_told() const { return asked.pool.empty() && !takes; }
 };
 
 // A fork on its way to its identity.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Files named by uuids, of two lines: "template UUID" and "name NAME".
+// Files named by uuids, of lines: "template UUID", "name NAME", and for a pool's "pool NAME".
 #include "watcher/fork/intents.h"
 
 #include <unistd.h>
@@ -54,7 +54,8 @@ Expected<void> Intents::write(const Intent& intent) const {
                          error.message());
     }
     return replace_file(path_of(intent.uuid),
-                        fmt::format("template {}\nname {}\n", intent.template_uuid, intent.name),
+                        fmt::format("template {}\nname {}\n{}", intent.template_uuid, intent.name,
+                                    intent.pool.empty() ? "" : "pool " + intent.pool + "\n"),
                         Readers::owner_only);
 }
 
@@ -87,7 +88,8 @@ Expected<std::vector<Intent>> Intents::load() const {
             continue;
         }
         const std::string text = read_file(file.path().string()).value_or("");
-        intents.push_back({*uuid, line_of(text, "template "), line_of(text, "\nname ")});
+        intents.push_back({*uuid, line_of(text, "template "), line_of(text, "\nname "),
+                           line_of(text, "\npool ")});
     }
     return intents;
 }

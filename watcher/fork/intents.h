@@ -19,6 +19,7 @@ struct Intent {
     Uuid uuid{};
     std::string template_uuid{};  // for people
     std::string name{};           // the same
+    std::string pool{};           // which it is made for; empty: none
 };
 
 class Intents {

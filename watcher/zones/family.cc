@@ -36,6 +36,13 @@ void read_fork(Nodes& nodes, Family& family) {
         family.kind = *state == "complete" ? Family::Kind::fork : Family::Kind::fork_building;
         family.template_uuid = nodes.get(kForkTemplatePath).value_or("");
         family.generation = nodes.get(kForkGenerationPath).value_or("");
+        family.pool = nodes.get(kPoolPath).value_or("");
+    }
+    if (!family.pool.empty()) {
+        const std::string in_pool = nodes.get(kPoolStatePath).value_or("");
+        family.in_pool = in_pool == "taken"    ? Family::InPool::taken
+                         : in_pool == "taking" ? Family::InPool::taking
+                                               : Family::InPool::stands;
     }
 }
 
@@ -50,6 +57,7 @@ void read_template(Nodes& nodes, Family& family) {
                                       : Family::Kind::sealing;
     family.has_reporter = nodes.get(kIdentityPath).value_or("") != "none";
     family.template_name = name.value_or("");
+    family.pool.clear();
 }
 
 Family read_any(Nodes& nodes) {

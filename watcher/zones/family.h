@@ -24,6 +24,10 @@ inline constexpr char kForkTemplatePath[] = "xenpack/fork/template";
 inline constexpr char kForkStatePath[] = "xenpack/fork/state";
 inline constexpr char kForkSeedPath[] = "xenpack/fork/seed";
 inline constexpr char kForkGenerationPath[] = "xenpack/fork/generation";
+// Of a fork that was made for a pool: which one; and there once it is "taking", being handed out,
+// or "taken".
+inline constexpr char kPoolPath[] = "xenpack/pool";
+inline constexpr char kPoolStatePath[] = "xenpack/pool-state";
 
 struct Family {
     enum class Kind {
@@ -41,6 +45,9 @@ struct Family {
     // Of a fork, and of one that has become a template itself: whose it is, and which.
     std::string template_uuid{};
     std::string generation{};
+    // Of a fork: which pool it was made for; empty: none.
+    std::string pool{};
+    enum class InPool { stands, taking, taken } in_pool = InPool::stands;
 
     // Its pages are shared or another's: what it holds has nothing to do with its target.
     [[nodiscard]] bool shares() const {

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Pools as the whole watcher serves them, on the simulated host: filled, taken from, filled again;
+// what is refused and what is said of it; and that of what stands ready nothing is left when it is
+// not wanted. Real time, in which a step of the host takes 0.1 s.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "plugin/sim/toolstack.h"
+#include "tests/unit/fake_control.h"
+#include "tests/unit/http_client_fixture.h"
+#include "watcher/watcher.h"
+
+namespace xenpack {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testing::run_until;
+
+constexpr std::uint64_t kMib = 1024;
+constexpr const char* kHost = "[host]\nmemory = 1G\nxen = 32M\ndom0 = 512M\n";
+constexpr const char* kZone = "memory = 64M\nboot = 50ms\ngenerate = ramp\nbase = 4M\npeak = 4M\n";
+
+class WatcherPoolTest : public ::testing::Test {
+  protected:
+    ~WatcherPoolTest() override {
+        watcher_.reset();
+        unsetenv(sim::kScenarioVariable);
+    }
+
+    // A host with a zone "web", and the pools of `pools_`; `keys` are further ones of it.
+    void begin_host(const std::string& keys = "") {
+        std::ofstream(directory_ / "host.sim") << kHost << "[zone web]\n" << kZone << keys;
+        setenv(sim::kScenarioVariable, (directory_ / "host.sim").c_str(), 1);
+        config_.socket_path = directory_ / "socket";
+        config_.emergency_kib = 16 * kMib;
+        config_.reserve = SizeOrPercent{16 * kMib, {}};
+        config_.start_reserve = {};
+        store_ = std::move(plugin_.open_store(loop_, [] {}).value());
+        watcher_ = std::make_unique<Watcher>(
+            Watcher::Rooms{loop_, plugin_, *store_, journal_}, config_,
+            OverridesFile::load(directory_ / "settings.json").value(),
+            [this] { return Expected<Config>(config_); }, [] {});
+        ASSERT_TRUE(watcher_->start());
+        watcher_->attach(&control_);
+        ASSERT_TRUE(
+            run_until(loop_, [this] { return control_.said("found", "web", "left alone"); }));
+    }
+    void seal(const std::string& zone = "web") {
+        ASSERT_TRUE(watcher_->make_template({{"zone", zone}, {"name", "base"}}, {++last_, 1}));
+        const auto made = answer();
+        ASSERT_TRUE(made) << made.error().what;
+    }
+    static PoolConfig jobs(unsigned ready, std::optional<unsigned> most = {}) {
+        return {"jobs", "base", ready, most, "job-%d", false, 1};
+    }
+    void begin_full(const PoolConfig& pool, const std::string& keys = "") {
+        config_.pools = {pool};
+        begin_host(keys);
+        seal();
+        ASSERT_TRUE(run_until(loop_, [&] { return field("ready") == pool.ready; }));
+    }
+    Expected<json> answer() {
+        if (!run_until(loop_, [this] { return control_.answers.contains(last_); })) {
+            return fail("no answer");
+        }
+        return control_.answers.at(last_);
+    }
+    Expected<json> take(const json& asked = json::object()) {
+        if (auto begun = watcher_->take_fork("jobs", asked, {++last_, 1}); !begun) {
+            return tl::unexpected(begun.error());
+        }
+        return answer();
+    }
+    json field(const char* name) { return watcher_->status()["pools"][0][name]; }
+    json domain(const std::string& name) {
+        const json status = watcher_->status();
+        for (const json& each : status["unmanaged"]) {
+            if (each["name"] == name) {
+                return each;
+            }
+        }
+        return nullptr;
+    }
+    std::string node(const json& domain, const std::string& below) {
+        return store_->read(domain_path(domain["domid"].get<std::uint32_t>(), below))
+            ->value_or("(nothing)");
+    }
+    testing::TemporaryDirectory directory_;
+    Loop loop_;
+    Journal journal_{LogLevel::error};
+    PluginObject plugin_{sim::toolstack_ops()};
+    Config config_;
+    std::unique_ptr<Store> store_;
+    testing::FakeControl control_;
+    std::unique_ptr<Watcher> watcher_;
+    std::uint64_t last_ = 0;
+};
+
+TEST_F(WatcherPoolTest, FillsWhenItsTemplateIsThereAndNotBefore) {
+    config_.pools = {jobs(3)};
+    begin_host();
+    EXPECT_THAT(field("why").get<std::string>(), HasSubstr("there is no template base"));
+    EXPECT_EQ(field("making"), 0);
+    seal();
+    ASSERT_TRUE(run_until(loop_, [this] { return field("ready") == 3; }));
+    EXPECT_TRUE(field("why").is_null());
+    const json job = domain("job-2");
+    EXPECT_EQ(job["pool"], "jobs");
+    EXPECT_EQ(job["taken"], false);
+    EXPECT_EQ(node(job, "xenpack/pool"), "jobs");
+    EXPECT_EQ(node(job, "xenpack/fork/state"), "complete");
+    EXPECT_NE(node(job, "xenpack/fork/seed"), "(nothing)") << "it has no identity yet";
+    EXPECT_TRUE(control_.said("fork", "", "the pool jobs is not full: there is no template base"));
+    EXPECT_TRUE(control_.said("fork", "", "the pool jobs is full again"));
+}
+
+TEST_F(WatcherPoolTest, WhatIsTakenRunsIsReadyAndIsReplaced) {
+    begin_full(jobs(2));
+    const auto taken = take();
+    ASSERT_TRUE(taken) << taken.error().what;
+    EXPECT_EQ((*taken)["name"], "job-1");
+    EXPECT_EQ((*taken)["pool"], "jobs");
+    EXPECT_GT((*taken)["ready_ms"], 0);
+    const json job = domain("job-1");
+    EXPECT_EQ(job["taken"], true);
+    EXPECT_EQ(job["ready"], true);
+    EXPECT_EQ(node(job, "xenpack/pool-state"), "taken");
+    EXPECT_EQ(node(job, "xenpack/fork/seed"), "(nothing)");
+    ASSERT_TRUE(run_until(loop_, [this] { return field("ready") == 2; }));
+    EXPECT_TRUE(domain("job-3").is_object());
+    EXPECT_EQ(field("taken"), 1);
+}
+
+TEST_F(WatcherPoolTest, ANameIsGivenBeforeTheGuestLearnsItsOwn) {
+    begin_full(jobs(1));
+    const auto taken = take({{"name", "build"}, {"address", "10.0.0.7"}, {"until", "running"}});
+    ASSERT_TRUE(taken) << taken.error().what;
+    EXPECT_EQ((*taken)["name"], "build");
+    EXPECT_TRUE((*taken)["ready_ms"].is_null());
+    const json build = domain("build");
+    ASSERT_TRUE(build.is_object());
+    EXPECT_EQ(node(build, "name"), "build");
+    EXPECT_EQ(node(build, "xenpack/fork/name"), "build");
+    EXPECT_EQ(node(build, "xenpack/fork/address"), "10.0.0.7");
+    EXPECT_TRUE(domain("job-1").is_null());
+    ASSERT_TRUE(run_until(loop_, [this] { return control_.said("fork", "build", "ready after"); }));
+    ASSERT_TRUE(run_until(loop_, [this] { return field("ready") == 1; }));
+}
+
+TEST_F(WatcherPoolTest, WhatIsRefusedLeavesThePoolAsItWas) {
+    begin_full(jobs(1));
+    EXPECT_EQ(take({{"name", "base"}}).error().code, EEXIST);
+    EXPECT_EQ(take({{"name", "7"}}).error().code, EINVAL);
+    EXPECT_EQ(take({{"timeout_ms", 1U}}).error().code, EINVAL);
+    EXPECT_EQ(take({{"address", "a\nb"}}).error().code, EINVAL);
+    for (const char* asked : {R"({"name":1})", R"({"until":"gone"})", R"({"nmae":"x"})",
+                              R"({"timeout_ms":"1"})", R"({"address":{}})"}) {
+        EXPECT_EQ(take(json::parse(asked)).error().code, EINVAL) << asked;
+    }
+    EXPECT_EQ(watcher_->take_fork("nosuch", json::object(), {++last_, 1}).error().code, ENOENT);
+    EXPECT_EQ(field("ready"), 1);
+    EXPECT_EQ(field("taken"), 0);
+    EXPECT_EQ(node(domain("job-1"), "xenpack/pool-state"), "(nothing)");
+    EXPECT_TRUE(take());
+}
+
+TEST_F(WatcherPoolTest, TheMostHoldsForTheTakenOnesToo) {
+    begin_full(jobs(2, 2));
+    ASSERT_TRUE(take());
+    ASSERT_TRUE(take());
+    const auto refused = take();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, EAGAIN);
+    EXPECT_THAT(refused.error().what, HasSubstr("there are 2, and there may be no more"));
+    EXPECT_EQ(field("ready"), 0);
+    EXPECT_EQ(field("taken"), 2);
+}
+
+TEST_F(WatcherPoolTest, WhoFindsNoneGetsTheNext) {
+    begin_full(jobs(0));
+    ASSERT_TRUE(watcher_->take_fork("jobs", {{"name", "one"}}, {++last_, 1}));
+    const std::uint64_t first = last_;
+    ASSERT_TRUE(watcher_->take_fork("jobs", {{"name", "two"}}, {++last_, 1}));
+    const auto second = answer();
+    ASSERT_TRUE(second) << second.error().what;
+    EXPECT_EQ((*second)["name"], "two");
+    ASSERT_TRUE(run_until(loop_, [&] { return control_.answers.contains(first); }));
+    EXPECT_EQ(control_.answers.at(first).value()["name"], "one");
+    EXPECT_EQ(field("ready"), 0);
+    EXPECT_EQ(field("taken"), 2);
+}
+
+TEST_F(WatcherPoolTest, WhoHangsUpGetsNone) {
+    begin_full(jobs(1), "identity = hangs\n");
+    ASSERT_TRUE(watcher_->take_fork("jobs", json::object(), {++last_, 1}));
+    ASSERT_TRUE(run_until(loop_, [this] { return field("taken") == 1; }));
+    watcher_->caller_gone(last_);
+    ASSERT_TRUE(run_until(loop_, [this] { return field("taken") == 0 && field("ready") == 1; }));
+    EXPECT_EQ(answer().error().code, ECANCELED);
+}
+
+TEST_F(WatcherPoolTest, OneThatCannotTakeItsIdentityIsNotHandedOut) {
+    begin_full(jobs(1), "identity = fails\n");
+    const auto refused = take();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, EREMOTEIO);
+    EXPECT_THAT(refused.error().what, HasSubstr("a simulated hook has failed"));
+    ASSERT_TRUE(run_until(loop_, [this] { return field("ready") == 1 && field("taken") == 0; }));
+}
+
+TEST_F(WatcherPoolTest, ATakenOneThatEndsMakesRoom) {
+    begin_full(jobs(1, 1), "fork-end = 500ms\n");
+    ASSERT_TRUE(take());
+    EXPECT_EQ(field("ready"), 0);
+    ASSERT_TRUE(run_until(loop_, [this] { return field("ready") == 1; }));
+    EXPECT_EQ(field("taken"), 0);
+}
+
+TEST_F(WatcherPoolTest, APoolThatRunsHandsOutWhatIsReady) {
+    PoolConfig pool = jobs(1);
+    pool.running = true;
+    begin_full(pool);
+    EXPECT_EQ(domain("job-1")["ready"], true);
+    EXPECT_EQ(take({{"address", "10.0.0.7"}}).error().code, EINVAL);
+    const auto taken = take();
+    ASSERT_TRUE(taken) << taken.error().what;
+    EXPECT_EQ((*taken)["ready_ms"], 0);
+    ASSERT_TRUE(run_until(loop_, [this] { return field("ready") == 1; }));
+}
+
+TEST_F(WatcherPoolTest, AFailureIsSaidOnceAndTriedEverMoreRarely) {
+    PoolConfig pool = jobs(1);
+    pool.running = true;
+    config_.pools = {pool};
+    begin_host("identity = fails\n");
+    seal();
+    const auto failures = [this] {
+        return std::ranges::count_if(control_.events, [](const json& event) {
+            return event["kind"] == "fault" &&
+                   event["reason"].get<std::string>().find("it is destroyed") == 0;
+        });
+    };
+    ASSERT_TRUE(run_until(loop_, [&] { return failures() >= 2; }));
+    EXPECT_FALSE(run_until(
+        loop_, [&] { return failures() >= 4; }, 2'000));
+    EXPECT_EQ(std::ranges::count_if(control_.events,
+                                    [](const json& event) {
+                                        return event["reason"].get<std::string>().find(
+                                                   "the pool jobs is not full: job-1") == 0;
+                                    }),
+              1);
+    EXPECT_THAT(field("why").get<std::string>(), HasSubstr("a simulated hook has failed"));
+}
+
+TEST_F(WatcherPoolTest, MemoryThatIsMissingIsWaitedForByEvent) {
+    config_.pools = {jobs(1)};
+    config_.fork_reserve_kib = 600 * kMib;
+    begin_host();
+    seal();
+    ASSERT_TRUE(run_until(loop_, [this] {
+        return control_.said("fork", "", "the pool jobs is not full: job-1 needs 600 MiB");
+    }));
+    EXPECT_EQ(watcher_->status()["reservations"], json::array()) << "no zone has to give for it";
+    const auto refused = take();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ENOMEM);
+    config_.fork_reserve_kib = 8 * kMib;
+    ASSERT_TRUE(watcher_->reload());
+    ASSERT_TRUE(run_until(loop_, [this] { return field("ready") == 1; }));
+}
+
+TEST_F(WatcherPoolTest, AReloadTakesEffect) {
+    begin_full(jobs(2));
+    config_.pools = {jobs(1)};
+    ASSERT_TRUE(watcher_->reload());
+    ASSERT_TRUE(run_until(loop_, [this] { return domain("job-2").is_null(); }));
+    EXPECT_TRUE(domain("job-1").is_object()) << "the youngest goes";
+    ASSERT_TRUE(take());
+    ASSERT_TRUE(run_until(loop_, [this] { return field("ready") == 1; }));
+    config_.pools.clear();
+    ASSERT_TRUE(watcher_->reload());
+    ASSERT_TRUE(run_until(loop_, [this] {
+        return watcher_->status()["templates"][0]["children"] == 1;
+    })) << "the taken one stays";
+    EXPECT_EQ(domain("job-1")["taken"], true);
+}
+
+}  // namespace
+}  // namespace xenpack

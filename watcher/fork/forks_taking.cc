@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Forks that were made for pools: marked as theirs, handed out one by one, given up. A fork that is
+// handed out is a request of one that is there already: all else happens to it as to any other.
+#include <algorithm>
+#include <cerrno>
+
+#include "watcher/fault_point.h"
+#include "watcher/fork/forks.h"
+#include "watcher/fork/forks_parts.h"
+#include "watcher/fork/names.h"
+#include "watcher/guest/fork_text.h"
+
+namespace xenpack {
+namespace {
+
+// What can be asked of this fork.
+Expected<void> check_taking(const Zone& zone, const TakeRequest& asked, bool has_identity) {
+    if (asked.timeout_ms < kAnswerLeastMs || asked.timeout_ms > kAnswerMostMs) {
+        return fail_with(EINVAL, "a timeout of {} is not between {} and {}",
+                         show_ms(asked.timeout_ms), show_ms(kAnswerLeastMs),
+                         show_ms(kAnswerMostMs));
+    }
+    if (!guest::is_address(asked.address)) {
+        return fail_with(EINVAL, "an address is at most {} printable characters",
+                         guest::kAddressMaxBytes);
+    }
+    if (!asked.address.empty() && has_identity) {
+        return fail_with(EINVAL,
+                         "{} has its identity already, and cannot be given an address: pools with "
+                         "keep = paused can",
+                         zone.name);
+    }
+    return asked.name.empty() ? Expected<void>() : check_name(asked.name);
+}
+
+}  // namespace
+
+bool Forks::is_awaited(const Zone& fork) const {
+    const auto at = children_.find(fork.key.uuid);
+    return at != children_.end() && at->second->request != 0;
+}
+
+bool Forks::is_being_taken(const Zone& fork) const {
+    return std::ranges::any_of(requests_,
+                               [&](const auto& each) { return each.second->takes == fork.key; });
+}
+
+Expected<void> Forks::enter_pool(const ZoneKey& key, const std::string& pool) {
+    if (pool.empty()) {
+        return {};
+    }
+    auto made = rooms_.store.make(
+        {{domain_path(key.domid, kPoolPath), pool, XENPACK_STORE_HOST_ONLY, key.domid}});
+    rooms_.zones.read_again(key);
+    return made;
+}
+
+Expected<void> Forks::write_pool_state(const ZoneKey& key, const char* state) {
+    auto made = rooms_.store.make(
+        {{domain_path(key.domid, kPoolStatePath), state, XENPACK_STORE_HOST_ONLY, key.domid}});
+    rooms_.zones.read_again(key);
+    return made;
+}
+
+// Also to itself, where it has not been told yet who it is.
+Expected<void> Forks::rename(const Zone& zone, const TakeRequest& asked) {
+    const ZoneKey key = zone.key;
+    if (!asked.name.empty() && asked.name != zone.name) {
+        if (names_taken().contains(asked.name)) {
+            return fail_with(EEXIST, "a domain is named {} already: choose another name",
+                             asked.name);
+        }
+        if (auto renamed = rooms_.toolstack.rename(key.domid, key.uuid, asked.name); !renamed) {
+            return renamed;
+        }
+    }
+    std::vector<Store::Node> nodes;
+    if (!asked.name.empty()) {
+        nodes.push_back({domain_path(key.domid, guest::kNamePath), asked.name});
+    }
+    if (!asked.address.empty()) {
+        nodes.push_back({domain_path(key.domid, guest::kAddressPath), asked.address});
+    }
+    return nodes.empty() || is_ready(zone) ? Expected<void>() : rooms_.store.make(nodes);
+}
+
+void Forks::take_back_name(const ZoneKey& key, const std::string& name) {
+    (void)rooms_.toolstack.rename(key.domid, key.uuid, name);
+    (void)rooms_.store.make({{domain_path(key.domid, guest::kNamePath), name}});
+    (void)rooms_.store.remove(domain_path(key.domid, guest::kAddressPath));
+    (void)rooms_.store.remove(domain_path(key.domid, kPoolStatePath));
+    rooms_.zones.read_again(key);
+}
+
+// All of it, or it stands there as before.
+Expected<void> Forks::let_out(const Zone& zone, const TakeRequest& asked) {
+    const ZoneKey key = zone.key;
+    const std::string old_name = zone.name;
+    if (auto marked = write_pool_state(key, "taking"); !marked) {
+        return marked;
+    }
+    fault_point("take.marked");
+    Expected<void> done = rename(zone, asked);
+    if (done && (zone.domain.flags & XENPACK_DOMAIN_IS_PAUSED) != 0) {
+        fault_point("take.renamed");
+        done = rooms_.toolstack.unpause(key.domid, key.uuid);
+        fault_point("take.unpaused");
+    }
+    if (!done) {
+        take_back_name(key, old_name);
+    }
+    return done;
+}
+
+// From now on it is that request's only one.
+void Forks::await_for(Child& child, const Request& taker) {
+    child.name = taker.names.front();
+    child.request = taker.id;
+    child.index = 0;
+    child.paused = false;
+    child.patience = {taker.asked.timeout_ms, taker.began_ms + taker.asked.timeout_ms};
+    child.began_ms = taker.began_ms;
+}
+
+Expected<void> Forks::take(const ZoneKey& key, const TakeRequest& asked, std::uint64_t caller) {
+    const Zone* zone = rooms_.zones.find(key);
+    const auto child = children_.find(key.uuid);
+    const bool has_identity = zone != nullptr && is_ready(*zone);
+    if (zone == nullptr || zone->family.kind != Family::Kind::fork || is_leaving(*zone) ||
+        (!has_identity && child == children_.end())) {
+        return fail_with(ESRCH, "that fork is not there any more");
+    }
+    if (auto fit = check_taking(*zone, asked, has_identity); !fit) {
+        return fit;
+    }
+    const std::string old_name = zone->name;
+    const std::string name = asked.name.empty() ? old_name : asked.name;
+    const std::int64_t now_ms = Loop::now_ms();
+    if (auto out = let_out(*zone, asked); !out) {
+        return out;
+    }
+    rooms_.zones.read_again(key);
+    const std::uint64_t id = ++last_request_;
+    ForksRequest request;
+    request.until = asked.until;
+    request.timeout_ms = asked.timeout_ms;
+    auto kept = std::make_unique<Request>(
+        Request{id, caller, request, {}, true, {name}, Brood(1, asked.until), {}});
+    kept->waits_for_memory = false;
+    kept->began_ms = now_ms;
+    kept->takes = key;
+    kept->brood.enter(0, has_identity ? Brood::Stage::ready : Brood::Stage::running);
+    MadeFork fork{key.domid, key.uuid, name};
+    fork.taken_from = zone->family.pool;
+    if (has_identity) {
+        fork.ready_ms = 0;
+    } else {
+        await_for(*child->second, *kept);
+    }
+    kept->made.push_back(std::move(fork));
+    requests_[id] = std::move(kept);
+    say(ForkNews::Kind::fork, name, key,
+        fmt::format("handed out of the pool {}{}, in {}", zone->family.pool,
+                    name == old_name ? "" : ", where it was " + old_name,
+                    show_ms(Loop::now_ms() - now_ms)));
+    later([this, id] {
+        settle(id);
+        arm();
+    });
+    return {};
+}
+
+void Forks::taken(const Request& request) {
+    const auto kept = write_pool_state(*request.takes, "taken");
+    if (!kept) {
+        say(ForkNews::Kind::fault, request.names.front(), *request.takes,
+            "it would be taken away by the next xenpackd: " + kept.error().what);
+    }
+}
+
+void Forks::give_up_standing(const Zone& fork, const std::string& why) {
+    if (is_leaving(fork)) {
+        return;
+    }
+    say(ForkNews::Kind::fork, fork.name, fork.key, "it is taken away: " + why);
+    children_.erase(fork.key.uuid);
+    destroy(fork.key, fork.name, false, [](const Expected<void>&) {});
+}
+
+}  // namespace xenpack

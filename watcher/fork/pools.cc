@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// One look at each pool: its template, who waits, what is missing, what is too much.
+#include "watcher/fork/pools.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace xenpack {
+namespace {
+
+// Tells its requests from those that others number.
+constexpr std::uint64_t kPoolsCaller = std::uint64_t{1} << 62;
+
+bool stands(const Zone& zone) {
+    return zone.family.kind == Family::Kind::fork && !zone.family.pool.empty() &&
+           zone.family.in_pool == Family::InPool::stands;
+}
+
+bool has_ended(const Zone& zone) {
+    return (zone.domain.flags & XENPACK_DOMAIN_IS_SHUTDOWN) != 0;
+}
+
+}  // namespace
+
+Pools::Pools(Loop& loop, Zones& zones, Forks& forks, Mediator& mediator)
+    : zones_(zones),
+      forks_(forks),
+      mediator_(mediator),
+      wake_(loop.make_timer([this] { mediator_.pools_changed(); })) {}
+
+Pools::~Pools() = default;
+
+// What was tried in vain may go well now.
+void Pools::configure(const std::vector<PoolConfig>& pools) {
+    std::map<std::string, Pool, std::less<>> before = std::exchange(pools_, {});
+    for (const PoolConfig& config : pools) {
+        Pool pool;
+        if (const auto at = before.find(config.name); at != before.end()) {
+            pool = std::move(at->second);
+            before.erase(at);
+        }
+        pool.config = config;
+        pool.trouble = {};
+        pools_.emplace(config.name, std::move(pool));
+    }
+    for (auto& [name, gone] : before) {
+        refuse_all(gone, {"the pool " + name + " is not in the configuration any more", ENOENT});
+    }
+    mediator_.pools_changed();
+}
+
+// ---- what there is ------------------------------------------------------------------------------
+
+std::size_t Pools::in_hand(const std::string& pool) const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(making_, [&](const auto& each) { return each.second == pool; }));
+}
+
+// Those that can be handed out.
+std::vector<const Zone*> Pools::standing(const Pool& pool) const {
+    std::vector<const Zone*> list;
+    for (const Zone* zone : zones_.all()) {
+        const bool whole = !pool.config.running || forks_.is_ready(*zone) ||
+                           (zone->domain.flags & XENPACK_DOMAIN_IS_PAUSED) != 0;
+        if (stands(*zone) && zone->family.pool == pool.config.name && whole && !has_ended(*zone) &&
+            !forks_.is_leaving(*zone) && !forks_.is_awaited(*zone)) {
+            list.push_back(zone);
+        }
+    }
+    return list;
+}
+
+PoolSeen Pools::see(const Pool& pool) const {
+    PoolSeen seen;
+    seen.standing = standing(pool).size();
+    seen.making = in_hand(pool.config.name);
+    seen.takers = pool.takers.size();
+    for (const Zone* zone : zones_.all()) {
+        if (!zone->family.is_fork() || zone->family.pool != pool.config.name || has_ended(*zone) ||
+            forks_.is_leaving(*zone)) {
+            continue;
+        }
+        if (zone->family.in_pool != Family::InPool::stands) {
+            ++seen.taken;
+        }
+    }
+    // Made by an earlier daemon, and not ready yet.
+    if (pool.config.running) {
+        seen.making +=
+            static_cast<std::size_t>(std::ranges::count_if(zones_.all(), [&](const Zone* zone) {
+                return stands(*zone) && zone->family.pool == pool.config.name &&
+                       !forks_.is_ready(*zone) && !forks_.is_awaited(*zone) && !has_ended(*zone) &&
+                       !forks_.is_leaving(*zone) &&
+                       (zone->domain.flags & XENPACK_DOMAIN_IS_PAUSED) == 0;
+            }));
+    }
+    const auto found = forks_.sealed_template(pool.config.template_name);
+    seen.no_template = found ? "" : found.error().what;
+    return seen;
+}
+
+std::vector<PoolState> Pools::states() const {
+    std::vector<PoolState> list;
+    for (const auto& [name, pool] : pools_) {
+        list.push_back({pool.config, see(pool), pool.why_not});
+    }
+    std::ranges::sort(list, {}, [](const PoolState& state) { return state.config.line; });
+    return list;
+}
+
+// ---- the look -----------------------------------------------------------------------------------
+
+void Pools::follow() {
+    const std::int64_t now_ms = Loop::now_ms();
+    give_up_strangers();
+    std::optional<std::int64_t> next_ms;
+    const auto consider = [&](std::optional<std::int64_t> at_ms) {
+        if (at_ms && (!next_ms || *at_ms < *next_ms)) {
+            next_ms = at_ms;
+        }
+    };
+    for (auto& [name, pool] : pools_) {
+        follow_template(pool);
+        refuse_late(pool, now_ms);
+        serve_takers(pool);
+        const PoolSeen seen = see(pool);
+        const PoolPlan plan =
+            plan_pool({pool.config.ready, pool.config.most}, seen, pool.trouble, now_ms);
+        tell(pool, plan.why_not, !seen.no_template.empty());
+        give_up(pool, plan.give_up);
+        make(pool, plan.make);
+        if (!pool.takers.empty() && in_hand(name) == 0 && see(pool).making == 0) {
+            refuse_all(pool,
+                       {fmt::format("no fork of the pool {} stands ready: {}", name, pool.why_not),
+                        EAGAIN});
+        }
+        consider(plan.again_ms);
+        if (pool.trouble.again_ms > now_ms) {
+            consider(pool.trouble.again_ms);
+        }
+        for (const Taker& taker : pool.takers) {
+            consider(taker.until_ms);
+        }
+    }
+    if (next_ms) {
+        wake_->start(std::max<std::int64_t>(0, *next_ms - now_ms));
+    } else {
+        wake_->stop();
+    }
+}
+
+// Forks of another template than the one that has the name now do not count, and go.
+void Pools::follow_template(Pool& pool) {
+    const auto found = forks_.sealed_template(pool.config.template_name);
+    const std::string uuid = found ? to_string((*found)->key.uuid) : "";
+    if (pool.template_uuid != uuid) {
+        pool.template_uuid = uuid;
+        pool.trouble = {};
+    }
+    if (uuid.empty()) {
+        return;
+    }
+    for (const Zone* zone : standing(pool)) {
+        if (zone->family.template_uuid != uuid) {
+            dismiss(*zone, fmt::format("{} is another template now", pool.config.template_name));
+        }
+    }
+}
+
+// Of pools that are not configured any more.
+void Pools::give_up_strangers() {
+    for (const Zone* zone : zones_.all()) {
+        if (stands(*zone) && !pools_.contains(zone->family.pool) && !forks_.is_awaited(*zone)) {
+            dismiss(*zone,
+                    fmt::format("the pool {} is not in the configuration", zone->family.pool));
+        }
+    }
+}
+
+void Pools::make(Pool& pool, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+        ForksRequest asked;
+        asked.template_name = pool.config.template_name;
+        asked.name = pool.config.pattern;
+        asked.paused = !pool.config.running;
+        asked.until = pool.config.running ? Until::ready : Until::running;
+        asked.pool = pool.config.name;
+        if (pool.takers.empty()) {
+            asked.memory_wait_ms = 0;  // nobody waits: no zone has to give for it
+        }
+        const std::uint64_t caller = kPoolsCaller | ++last_caller_;
+        if (const auto begun = forks_.make_forks(asked, caller); !begun) {
+            failed(pool, begun.error());
+            return;
+        }
+        making_.emplace(caller, pool.config.name);
+    }
+}
+
+// The youngest first: the oldest are the next to be taken.
+void Pools::give_up(Pool& pool, std::size_t count) {
+    const auto list = standing(pool);
+    for (std::size_t i = 0; i < std::min(count, list.size()); ++i) {
+        dismiss(*list[list.size() - 1 - i],
+                fmt::format("the pool {} has more than it shall have", pool.config.name));
+    }
+}
+
+// Its end is no failure.
+void Pools::dismiss(const Zone& fork, const std::string& why) {
+    made_ms_.erase(fork.key);
+    forks_.give_up_standing(fork, why);
+}
+
+bool Pools::forks_answered(std::uint64_t caller, const Expected<std::vector<MadeFork>>& made) {
+    const auto at = making_.find(caller);
+    if (at == making_.end()) {
+        return (caller & kPoolsCaller) != 0;
+    }
+    const auto pool = pools_.find(at->second);
+    making_.erase(at);
+    mediator_.pools_changed();
+    if (pool == pools_.end()) {
+        return true;
+    }
+    if (!made) {
+        failed(pool->second, made.error());
+        return true;
+    }
+    pool->second.trouble = {};
+    for (const MadeFork& fork : *made) {
+        made_ms_[{fork.domid, fork.uuid}] = Loop::now_ms();
+    }
+    return true;
+}
+
+void Pools::failed(Pool& pool, const Error& why) {
+    pool.trouble = after_failure(pool.trouble, why.what, why.code == ENOMEM, Loop::now_ms());
+    tell(pool, pool.trouble.why, false);
+    if (in_hand(pool.config.name) == 0) {
+        refuse_all(pool, why);
+    }
+}
+
+void Pools::forget(const Zone& gone) {
+    const auto made = made_ms_.find(gone.key);
+    const bool young = made != made_ms_.end() && Loop::now_ms() - made->second < kPoolYoungMs;
+    if (made != made_ms_.end()) {
+        made_ms_.erase(made);
+    }
+    const auto own = pools_.find(gone.family.pool);
+    if (own != pools_.end() && stands(gone) && young) {
+        failed(own->second, {fmt::format("{} has gone as soon as it stood there", gone.name), 0});
+    }
+    if (gone.family.pool.empty()) {  // else two that die at once would wake each other
+        for (auto& [name, pool] : pools_) {
+            if (pool.trouble.lacks_memory) {
+                pool.trouble = try_again_now(pool.trouble);
+            }
+        }
+    }
+}
+
+// A cause is said when it comes to be, and that it is over once; not each time that it is tried,
+// nor how far a template is that has yet to come.
+void Pools::tell(Pool& pool, std::string why_not, bool lacks_template) {
+    pool.why_not = std::move(why_not);
+    const bool waits_on = std::exchange(pool.lacks_template, lacks_template) && lacks_template;
+    if (!pool.why_not.empty() && pool.why_not != pool.said) {
+        const bool tried_before = pool.trouble.failures > 1 && !pool.said.empty();
+        pool.said = pool.why_not;
+        if (!tried_before && !waits_on) {
+            mediator_.pool_said(
+                fmt::format("the pool {} is not full: {}", pool.config.name, pool.why_not));
+        }
+    } else if (pool.why_not.empty() && !pool.said.empty() &&
+               standing(pool).size() >= pool.config.ready) {
+        pool.said.clear();
+        mediator_.pool_said(fmt::format("the pool {} is full again", pool.config.name));
+    }
+}
+
+// ---- handing out --------------------------------------------------------------------------------
+
+Expected<void> Pools::take(const std::string& name, const TakeRequest& asked,
+                           std::uint64_t caller) {
+    const auto at = pools_.find(name);
+    if (at == pools_.end()) {
+        return fail_with(ENOENT, "there is no pool {}: xenpack pool list shows which there are",
+                         name);
+    }
+    Pool& pool = at->second;
+    // First come, first served.
+    if (pool.takers.empty()) {
+        for (const Zone* zone : standing(pool)) {
+            auto taken = forks_.take(zone->key, asked, caller);
+            if (taken || taken.error().code != ESRCH) {
+                mediator_.pools_changed();
+                return taken;
+            }
+        }
+    }
+    pool.trouble = try_again_now(pool.trouble);
+    PoolSeen seen = see(pool);
+    ++seen.takers;
+    const PoolPlan plan =
+        plan_pool({pool.config.ready, pool.config.most}, seen, pool.trouble, Loop::now_ms());
+    if (plan.make == 0 && seen.making == 0) {
+        return fail_with(EAGAIN, "no fork of the pool {} stands ready: {}", name, plan.why_not);
+    }
+    pool.takers.push_back({caller, asked, Loop::now_ms() + asked.timeout_ms});
+    mediator_.pools_changed();
+    return {};
+}
+
+void Pools::serve_takers(Pool& pool) {
+    const auto list = standing(pool);
+    auto next = list.begin();
+    while (!pool.takers.empty() && next != list.end()) {
+        const Zone& zone = **next++;
+        const Taker& taker = pool.takers.front();
+        const auto taken = forks_.take(zone.key, taker.asked, taker.caller);
+        if (!taken && taken.error().code == ESRCH) {
+            continue;
+        }
+        const std::uint64_t caller = taker.caller;
+        pool.takers.pop_front();
+        if (!taken) {
+            mediator_.take_refused(caller, taken.error());
+            --next;
+        }
+    }
+}
+
+void Pools::refuse_late(Pool& pool, std::int64_t now_ms) {
+    std::erase_if(pool.takers, [&](const Taker& taker) {
+        if (now_ms < taker.until_ms) {
+            return false;
+        }
+        mediator_.take_refused(taker.caller,
+                               {fmt::format("no fork of the pool {} stood ready within {}{}{}",
+                                            pool.config.name, show_ms(taker.asked.timeout_ms),
+                                            pool.why_not.empty() ? "" : ": ", pool.why_not),
+                                ETIMEDOUT});
+        return true;
+    });
+}
+
+void Pools::refuse_all(Pool& pool, const Error& why) {
+    for (const Taker& taker : std::exchange(pool.takers, {})) {
+        mediator_.take_refused(taker.caller, why);
+    }
+}
+
+void Pools::caller_gone(std::uint64_t caller) {
+    for (auto& [name, pool] : pools_) {
+        std::erase_if(pool.takers, [&](const Taker& taker) { return taker.caller == caller; });
+    }
+}
+
+}  // namespace xenpack

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The watcher's part in pools: what a request to take a fork asks for, and what is shown of pools.
+// What pools do is fork/'s.
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "watcher/watcher.h"
+#include "watcher/watcher_asked.h"
+
+namespace xenpack {
+namespace {
+
+using nlohmann::json;
+
+Expected<TakeRequest> parse_take(const json& asked) {
+    static constexpr std::array<std::string_view, 4> kKnown{"name", "until", "address",
+                                                            "timeout_ms"};
+    static constexpr std::array<std::string_view, 2> kUntil{"ready", "running"};
+    const auto known = check_members(asked, kKnown, "a request to take a fork");
+    const auto name = asked_text(asked, "name");
+    const auto until = asked_word(asked, "until", kUntil);
+    const auto address = asked_text(asked, "address");
+    const auto timeout_ms =
+        asked_number<std::int64_t>(asked, "timeout_ms", kAnswerMs, kAnswerMostMs);
+    for (const Error* error :
+         {known ? nullptr : &known.error(), name ? nullptr : &name.error(),
+          until ? nullptr : &until.error(), address ? nullptr : &address.error(),
+          timeout_ms ? nullptr : &timeout_ms.error()}) {
+        if (error != nullptr) {
+            return tl::unexpected(*error);
+        }
+    }
+    return TakeRequest{*name, *until == 1 ? Until::running : Until::ready, *address, *timeout_ms};
+}
+
+}  // namespace
+
+Expected<void> Watcher::take_fork(const std::string& pool, const json& asked,
+                                  const Control::Caller& caller) {
+    const auto request = parse_take(asked);
+    if (!request) {
+        return tl::unexpected(request.error());
+    }
+    const auto looked = look_at_forks();
+    return looked ? pools_->take(pool, *request, caller.request) : looked;
+}
+
+void Watcher::take_refused(std::uint64_t caller, const Error& why) {
+    if (control_ != nullptr) {
+        control_->answer(caller, tl::unexpected(why));
+    }
+}
+
+void Watcher::pool_said(const std::string& sentence) {
+    publish(about_host(DecisionKind::fork, sentence));
+}
+
+json Watcher::taken_json(const MadeFork& fork) {
+    return {{"name", fork.name},
+            {"domid", fork.domid},
+            {"uuid", to_string(fork.uuid)},
+            {"pool", fork.taken_from},
+            {"ready_ms", fork.ready_ms ? json(*fork.ready_ms) : json(nullptr)}};
+}
+
+json Watcher::pools_json() const {
+    json list = json::array();
+    for (const PoolState& state : pools_->states()) {
+        const PoolConfig& config = state.config;
+        list.push_back({{"name", config.name},
+                        {"template", config.template_name},
+                        {"keep", config.running ? "running" : "paused"},
+                        {"wanted", config.ready},
+                        {"ready", state.seen.standing},
+                        {"making", state.seen.making},
+                        {"taken", state.seen.taken},
+                        {"most", config.most ? json(*config.most) : json(nullptr)},
+                        {"waiting", state.seen.takers},
+                        {"why", state.why_not.empty() ? json(nullptr) : json(state.why_not)}});
+    }
+    return list;
+}
+
+}  // namespace xenpack
