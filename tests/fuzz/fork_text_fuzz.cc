@@ -30,6 +30,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     require(!is_generation(text) || machine_id_of(text).size() == 33);
     require(as_sentence(as_sentence(text)) == as_sentence(text));
+    if (const auto wish = parse_wish(text)) {
+        require(format_wish(*wish) == text);
+        require(is_word(wish->id) && wish->count >= 1 && wish->count <= kMostWished);
+        require(wish->pattern.empty() || is_pattern(wish->pattern));
+    }
+    if (const auto answered = parse_answer(text)) {
+        require(format_answer(*answered) == text);
+        require(answered->index <= kMostWished && answered->why.size() <= kSentenceMaxBytes);
+    }
     const auto kept = parse_kept(text);
     if (kept) {
         require(format_kept(*kept) == text);

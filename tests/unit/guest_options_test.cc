@@ -43,6 +43,21 @@ TEST(GuestOptions, KnowsItsActions) {
     EXPECT_EQ(parse({"--version"})->action, Options::Action::version);
 }
 
+TEST(GuestOptions, ForkHasANumberAndNames) {
+    EXPECT_EQ(parse({"fork"})->action, Options::Action::fork);
+    EXPECT_EQ(parse({"fork"})->forks, 1U);
+    const auto options = parse({"fork", "4", "--name", "job-%d"});
+    ASSERT_TRUE(options);
+    EXPECT_EQ(options->forks, 4U);
+    EXPECT_EQ(options->fork_name, "job-%d");
+    EXPECT_EQ(parse({"fork", "--name=j%d"})->fork_name, "j%d");
+    for (const auto& bad :
+         {"0", "257", "-1", "x", "--once", "--name=", "--name=job", "--name=%d%d"}) {
+        EXPECT_FALSE(parse({"fork", bad})) << bad;
+    }
+    EXPECT_FALSE(parse({"--heartbeat=7", "fork"}));
+}
+
 TEST(GuestOptions, HeartbeatHasTheRangeOfTheReport) {
     EXPECT_EQ(parse({"--heartbeat=1"})->heartbeat_s, 1U);
     EXPECT_EQ(parse({"--heartbeat=600"})->heartbeat_s, 600U);

@@ -3,6 +3,7 @@
 #include "watcher/guest/fork_text.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace xenpack::guest {
 namespace {
@@ -89,6 +90,23 @@ bool is_consistent(const ForkKept& kept) {
     return quiesce && identity;
 }
 
+// Digits as a person writes a number: no zero before others.
+std::optional<unsigned> parse_number(std::string_view text, unsigned most) {
+    unsigned number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(text.data(), end, number);
+    const bool whole = error == std::errc() && stopped == end && number <= most;
+    return whole && (text.size() == 1 || text[0] != '0') ? std::optional(number) : std::nullopt;
+}
+
+// What is before the first blank, which is taken off the text with it.
+std::string_view take_word(std::string_view& text) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return word;
+}
+
 }  // namespace
 
 bool is_word(std::string_view text) {
@@ -136,6 +154,63 @@ std::string as_sentence(std::string_view text) {
     std::replace_if(
         sentence.begin(), sentence.end(), [](char c) { return !is_printable(c); }, ' ');
     return sentence.empty() ? "for no known reason" : sentence;
+}
+
+bool is_pattern(std::string_view text) {
+    constexpr std::string_view kMark = "%d";
+    const std::size_t at = text.find(kMark);
+    if (at == std::string_view::npos || text.size() > kHostnameMaxBytes) {
+        return false;
+    }
+    std::string bare(text);
+    bare.erase(at, kMark.size());
+    return is_word(bare);
+}
+
+std::string format_wish(const ForkWish& wish) {
+    return wish.id + " " + std::to_string(wish.count) +
+           (wish.pattern.empty() ? "" : " " + wish.pattern);
+}
+
+std::optional<ForkWish> parse_wish(std::string_view text) {
+    const std::string_view whole = text;
+    ForkWish wish;
+    wish.id = take_word(text);
+    const auto count = parse_number(take_word(text), kMostWished);
+    wish.count = count.value_or(0);
+    wish.pattern = text;
+    const bool good = is_word(wish.id) && wish.count > 0 &&
+                      (wish.pattern.empty() || is_pattern(wish.pattern)) &&
+                      format_wish(wish) == whole;
+    return good ? std::optional(std::move(wish)) : std::nullopt;
+}
+
+std::string format_answer(const WishAnswer& answer) {
+    switch (answer.word) {
+        case WishAnswer::Word::accepted:
+            return answer.id + " accepted";
+        case WishAnswer::Word::refused:
+            return answer.id + " refused " + as_sentence(answer.why);
+        case WishAnswer::Word::index:
+            return answer.id + " " + std::to_string(answer.index);
+    }
+    return {};  // unreachable: the switch names every value
+}
+
+std::optional<WishAnswer> parse_answer(std::string_view text) {
+    const std::string_view whole = text;
+    WishAnswer answer;
+    answer.id = take_word(text);
+    const std::string_view word = take_word(text);
+    if (word == "refused") {
+        answer.word = WishAnswer::Word::refused;
+        answer.why = text;
+    } else if (const auto index = parse_number(word, kMostWished)) {
+        answer.word = WishAnswer::Word::index;
+        answer.index = *index;
+    }
+    const bool good = is_word(answer.id) && format_answer(answer) == whole;
+    return good ? std::optional(std::move(answer)) : std::nullopt;
 }
 
 std::string format_kept(const ForkKept& kept) {

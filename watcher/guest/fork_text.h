@@ -9,6 +9,14 @@
 // Answers:
 //   data/xenpack/quiesced      "TOKEN ok" or "TOKEN failed SENTENCE"
 //   data/xenpack/fork          "GENERATION ready" or "GENERATION failed SENTENCE"
+//
+// A zone's wish to be forked, where its host allows that:
+//   data/xenpack/fork-me       by the zone: "ID COUNT", or "ID COUNT PATTERN" with names for the
+//                              forks beside it; ID is the zone's, and new for each wish
+//   xenpack/fork-me            dom0's answer: "ID accepted" or "ID refused SENTENCE"
+//   xenpack/fork/index         dom0's, in each fork that came of it: "ID INDEX", 0 in the one that
+//                              has the zone's place; or "ID refused SENTENCE" in that one, where
+//                              the others could not be made
 #pragma once
 
 #include <array>
@@ -28,6 +36,12 @@ inline constexpr char kAddressPath[] = "xenpack/fork/address";
 inline constexpr char kQuiescedPath[] = "data/xenpack/quiesced";
 inline constexpr char kForkPath[] = "data/xenpack/fork";
 
+inline constexpr char kForkMePath[] = "data/xenpack/fork-me";
+inline constexpr char kForkMeAnswerPath[] = "xenpack/fork-me";
+inline constexpr char kForkIndexPath[] = "xenpack/fork/index";
+
+// Forks that a wish may be for; the host's limit is lower.
+inline constexpr unsigned kMostWished = 256;
 inline constexpr std::size_t kSeedBytes = 32;
 inline constexpr std::size_t kSentenceMaxBytes = 240;
 inline constexpr std::size_t kAddressMaxBytes = 255;
@@ -73,6 +87,31 @@ struct ForkKept {
 
 // One line of printable ASCII, not empty and not too long, whatever it was.
 [[nodiscard]] std::string as_sentence(std::string_view text);
+
+struct ForkWish {
+    std::string id;         // a word
+    unsigned count = 0;     // 1 to kMostWished
+    std::string pattern{};  // names, with one %d; empty: the host's choice
+
+    friend bool operator==(const ForkWish&, const ForkWish&) = default;
+};
+// A host's name with one %d in it, where a number goes.
+[[nodiscard]] bool is_pattern(std::string_view text);
+[[nodiscard]] std::string format_wish(const ForkWish& wish);
+// None for anything that format_wish would not have written.
+[[nodiscard]] std::optional<ForkWish> parse_wish(std::string_view text);
+
+struct WishAnswer {
+    std::string id;
+    enum class Word { accepted, refused, index } word = Word::accepted;
+    std::string why{};   // it is refused: a sentence
+    unsigned index = 0;  // 0 to kMostWished
+
+    friend bool operator==(const WishAnswer&, const WishAnswer&) = default;
+};
+[[nodiscard]] std::string format_answer(const WishAnswer& answer);
+// None for anything that format_answer would not have written.
+[[nodiscard]] std::optional<WishAnswer> parse_answer(std::string_view text);
 
 [[nodiscard]] std::string format_kept(const ForkKept& kept);
 // None for anything that format_kept would not have written.

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "watcher/guest/fork_text.h"
 #include "watcher/guest/proc_text.h"
 #include "watcher/pressure/report.h"
 
@@ -80,11 +81,38 @@ std::optional<Options::Action> action_of(std::string_view name) {
     return std::nullopt;
 }
 
+// fork [N] [--name PATTERN]
+Expected<Options> parse_fork(Arguments& arguments) {
+    Options options;
+    options.action = Options::Action::fork;
+    while (arguments.next()) {
+        if (arguments.name() == "--name") {
+            options.fork_name = arguments.take_value().value_or("");
+            if (!is_pattern(options.fork_name)) {
+                return fail("--name needs a name with one %d in it, as in job-%d");
+            }
+        } else if (const auto count = parse_single(arguments.name());
+                   count && !arguments.has_value()) {
+            if (*count < 1 || *count > kMostWished) {
+                return fail("fork needs a number of forks from 1 to {}", kMostWished);
+            }
+            options.forks = static_cast<unsigned>(*count);
+        } else {
+            return fail("unknown argument {} of fork; --help lists them", arguments.name());
+        }
+    }
+    return options;
+}
+
 }  // namespace
 
 Expected<Options> parse_options(std::span<const char* const> arguments) {
     Options options;
     Arguments walk(arguments);
+    if (!arguments.empty() && std::string_view(arguments.front()) == "fork") {
+        (void)walk.next();
+        return parse_fork(walk);
+    }
     while (walk.next()) {
         Expected<void> taken;
         if (walk.name() == "--heartbeat") {
@@ -108,6 +136,7 @@ Expected<Options> parse_options(std::span<const char* const> arguments) {
 std::string_view help_text() {
     return "usage: xenpack-guest [--heartbeat SECONDS] [--brake CGROUP] [--workload CGROUP]\n"
            "       xenpack-guest --once\n"
+           "       xenpack-guest fork [N] [--name PATTERN]\n"
            "\n"
            "Reports this zone's memory to the host it runs on, when it matters and not otherwise:\n"
            "one line in the zone's xenstore directory, data/xenpack/report. Makes the zone quiet "
@@ -125,10 +154,16 @@ std::string_view help_text() {
            "a\n"
            "                       fork has its identity; else the --brake group, if there is one\n"
            "  --once               print one report and end; needs no Xen\n"
+           "  fork [N]             have this zone forked, where its host allows that: N zones "
+           "beside\n"
+           "                       it, else 1. Prints 0 in the zone that goes on as this one, "
+           "and\n"
+           "                       1 to N in the others, each with an identity of its own\n"
+           "  --name PATTERN       their names, as in job-%d; else this zone's and a number\n"
            "  --help, --version\n"
            "\n"
            "Ends on SIGTERM or SIGINT. Exit status: 0; 64 wrong usage; 69 no xenstore, no\n"
-           "/proc/meminfo or no such cgroup.\n";
+           "/proc/meminfo or no such cgroup, or not forked.\n";
 }
 
 }  // namespace xenpack::guest

@@ -13,12 +13,14 @@
 namespace xenpack::guest {
 
 struct Options {
-    enum class Action { run, once, help, version };
+    enum class Action { run, once, fork, help, version };
 
     Action action = Action::run;
     std::uint64_t heartbeat_s = 30;  // kHeartbeatMinS to kHeartbeatMaxS
     std::string brake;               // a cgroup v2 directory; empty: no brake
-    std::string workload;  // what is frozen for forks; empty: the brake's, if there is one
+    std::string workload;   // what is frozen for forks; empty: the brake's, if there is one
+    unsigned forks = 1;     // beside this zone
+    std::string fork_name;  // a pattern; empty: the host's choice
 };
 
 // arguments: without the program's name. The last of several equal options holds.

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "watcher/guest/fork_call.h"
 #include "watcher/guest/options.h"
 #include "watcher/guest/reporter.h"
 #include "watcher/guest/say.h"
@@ -72,12 +73,23 @@ int run(const Options& options) {
     return 0;
 }
 
+int fork_this_zone(const Options& options) {
+    const auto index = xenpack::guest::run_fork_call(options.forks, options.fork_name);
+    if (!index) {
+        say("fork: {}", index.error().what);
+        return kExitUnavailable;
+    }
+    return print(std::to_string(*index) + "\n");
+}
+
 int act(const Options& options) {
     switch (options.action) {
         case Options::Action::run:
             return run(options);
         case Options::Action::once:
             return once(options);
+        case Options::Action::fork:
+            return fork_this_zone(options);
         case Options::Action::help:
             return print(xenpack::guest::help_text());
         case Options::Action::version:
