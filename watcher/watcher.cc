@@ -68,6 +68,7 @@ Expected<void> Watcher::start() {
                                      *this);
     pools_ = std::make_unique<Pools>(rooms_.loop, *zones_, *forks_, *this);
     pools_->configure(config_.pools);
+    self_forks_ = std::make_unique<SelfForks>(rooms_.loop, rooms_.store, *zones_, *forks_, *this);
     if (auto listening = zones_->listen(); !listening) {
         return listening;
     }
@@ -117,6 +118,7 @@ void Watcher::look() {
     follow_starts();
     forks_->follow();
     pools_->follow();
+    self_forks_->follow();
     const HostFacts facts = host_facts(now_ms);
     refresh_views(facts, now_ms);
     HostView host = host_view(facts, config_, ledger_);
@@ -380,6 +382,7 @@ void Watcher::zone_gone(Zone& zone) {
     forget_view(zone);
     forks_->forget(zone);
     pools_->forget(zone);
+    self_forks_->forget(zone);
     publish(about(zone, DecisionKind::gone, "its domain has gone"));
 }
 

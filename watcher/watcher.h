@@ -17,6 +17,7 @@
 #include "watcher/control/control.h"
 #include "watcher/fork/forks.h"
 #include "watcher/fork/pools.h"
+#include "watcher/fork/self_forks.h"
 #include "watcher/loop/loop.h"
 #include "watcher/publish/journal.h"
 #include "watcher/reserve/desk.h"
@@ -33,6 +34,7 @@ class Watcher final : public Zones::Mediator,
                       public Desk::Mediator,
                       public Forks::Mediator,
                       public Pools::Mediator,
+                      public SelfForks::Mediator,
                       private Hands {
   public:
     struct Rooms {
@@ -96,6 +98,10 @@ class Watcher final : public Zones::Mediator,
     void pool_said(const std::string& sentence) override;
     void take_refused(std::uint64_t caller, const Error& why) override;
 
+    // SelfForks::Mediator: in watcher_pools.cc
+    void self_forks_changed() override { look_soon(); }
+    void self_fork_said(const Zone& zone, bool fault, const std::string& sentence) override;
+
     // Zones::Mediator
     void zones_changed() override { look_soon(); }
     void zone_found(const Zone& zone) override;
@@ -158,6 +164,7 @@ class Watcher final : public Zones::Mediator,
     std::unique_ptr<Desk> desk_;
     std::unique_ptr<Forks> forks_;
     std::unique_ptr<Pools> pools_;
+    std::unique_ptr<SelfForks> self_forks_;
     std::unique_ptr<Loop::Timer> next_look_;
     Control* control_ = nullptr;
     bool look_is_due_ = false;

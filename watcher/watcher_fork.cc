@@ -175,13 +175,15 @@ void Watcher::template_answered(std::uint64_t caller, const Expected<MadeTemplat
 }
 
 void Watcher::removal_answered(std::uint64_t caller, const Expected<void>& removed) {
-    if (control_ != nullptr) {
+    if (control_ != nullptr && !SelfForks::is_own(caller)) {
         control_->answer(caller, removed.map([] { return json::object(); }));
     }
 }
 
 void Watcher::forks_answered(std::uint64_t caller, const Expected<std::vector<MadeFork>>& made) {
-    if (!pools_->forks_answered(caller, made) && control_ != nullptr) {
+    const bool own =
+        pools_->forks_answered(caller, made) || self_forks_->forks_answered(caller, made);
+    if (!own && control_ != nullptr) {
         control_->answer(caller, made.map([](const std::vector<MadeFork>& forks) {
             if (!forks.front().taken_from.empty()) {
                 return taken_json(forks.front());

@@ -56,6 +56,15 @@ void Watcher::pool_said(const std::string& sentence) {
     publish(about_host(DecisionKind::fork, sentence));
 }
 
+// Of what comes of a wish; what is refused is said to the zone alone.
+void Watcher::self_fork_said(const Zone& zone, bool fault, const std::string& sentence) {
+    Decision decision = about_host(fault ? DecisionKind::fault : DecisionKind::fork, sentence);
+    decision.zone = zone.name;
+    decision.domid = zone.key.domid;
+    decision.uuid = to_string(zone.key.uuid);
+    publish(decision);
+}
+
 json Watcher::taken_json(const MadeFork& fork) {
     return {{"name", fork.name},
             {"domid", fork.domid},

@@ -151,6 +151,17 @@ class Forks {
     // stands there as before. EEXIST: that name is taken.
     [[nodiscard]] Expected<void> take(const ZoneKey& key, const TakeRequest& asked,
                                       std::uint64_t caller);
+    // Makes a template of a zone and forks of that, which are ready when it is answered: all of it,
+    // or the zone runs on; but once it is sealed there is no way back, and only the forks may be
+    // wanting. Of a template that is there the forks alone. Memory is promised before anything
+    // happens. Answered as make_forks() is; who hangs up changes nothing.
+    struct Itself {
+        ZoneKey key;
+        std::string template_name;
+        std::vector<std::string> names;    // of the forks; the zone's own is free by then
+        std::vector<std::string> indexes;  // what each has at xenpack/fork/index
+    };
+    [[nodiscard]] Expected<void> fork_itself(const Itself& asked, std::uint64_t caller);
     // Takes one away that stands ready and is not needed.
     void give_up_standing(const Zone& fork, const std::string& why);
     // That caller has hung up.
@@ -228,6 +239,11 @@ class Forks {
     void take_back_name(const ZoneKey& key, const std::string& name);
     void taken(const Request& request);
     [[nodiscard]] bool is_being_taken(const Zone& fork) const;
+
+    // Zones that fork themselves: in forks_itself.cc.
+    [[nodiscard]] Expected<void> check_itself(const Zone& zone, const Itself& asked);
+    void seal_for_forks(Request& request);
+    void template_came(const ZoneKey& key, const Expected<void>& sealed);
 
     // Both: in forks.cc.
     [[nodiscard]] Expected<void> check_host();

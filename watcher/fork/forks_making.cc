@@ -111,13 +111,18 @@ void Forks::memory_answered(std::uint64_t id, const Expected<std::uint64_t>& res
         return;
     }
     request.reservation = *reservation;
+    if (request.waits_for_template) {
+        seal_for_forks(request);
+        return;
+    }
     begin_next();
 }
 
 // First come, first served; and so many at once.
 void Forks::begin_next() {
     const auto wants = [](const auto& each) {
-        return each.second->reservation && each.second->brood.next();
+        return each.second->reservation && !each.second->waits_for_template &&
+               each.second->brood.next();
     };
     for (auto at = std::ranges::find_if(requests_, wants);
          building_ < kMostBuilding && at != requests_.end();
@@ -151,6 +156,9 @@ Expected<void> Forks::begin(Request& request, std::size_t index) {
     fork.identity = {{"generation", to_string(*uuid)}, {"name", name}, {"seed", *seed}};
     if (!request.asked.address.empty()) {
         fork.identity.emplace_back("address", request.asked.address);
+    }
+    if (!request.indexes.empty()) {
+        fork.identity.emplace_back("index", request.indexes[index]);
     }
     fork.paused = request.asked.paused;
     const std::function<void(Expected<xenpack_fork_result>)> ended =

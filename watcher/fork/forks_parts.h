@@ -35,10 +35,12 @@ struct Forks::Request {
     std::optional<std::uint64_t> reservation{};
     std::int64_t began_ms = 0;
     std::optional<ZoneKey> takes{};  // one that stands ready: nothing is made
+    bool waits_for_template = false;
+    std::vector<std::string> indexes{};  // one for each fork, or none
 
-    // Its failure is for the journal. Pools say it in words of their own, and not each time that it
-    // is tried; of one that is taken its end has been said.
-    [[nodiscard]] bool is_told() const { return asked.pool.empty() && !takes; }
+    // Its failure is for the journal. Pools and zones that fork themselves say it in words of their
+    // own, and not each time that it is tried; of one that is taken its end has been said.
+    [[nodiscard]] bool is_told() const { return asked.pool.empty() && !takes && indexes.empty(); }
 };
 
 // A fork on its way to its identity.

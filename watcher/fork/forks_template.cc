@@ -267,6 +267,7 @@ void Forks::seal_ended(const ZoneKey& key, const Expected<void>& sealed) {
     if (sealing->caller != 0) {
         mediator_.template_answered(sealing->caller, answer);
     }
+    template_came(key, sealed ? Expected<void>() : tl::unexpected(answer.error()));
     mediator_.forks_changed();
     arm();
 }

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Zones that ask to be forked, as the whole watcher serves them on the simulated host: what they
+// write, what they are answered, and what comes of it. Real time, in which a step of the host takes
+// 0.1 s.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+
+#include "plugin/sim/toolstack.h"
+#include "tests/unit/fake_control.h"
+#include "tests/unit/http_client_fixture.h"
+#include "watcher/watcher.h"
+
+namespace xenpack {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testing::run_until;
+
+constexpr std::uint64_t kMib = 1024;
+constexpr const char* kHost = "[host]\nmemory = 1G\nxen = 32M\ndom0 = 512M\n";
+constexpr const char* kZone = "memory = 64M\nboot = 50ms\ngenerate = ramp\nbase = 4M\npeak = 4M\n";
+
+class WatcherSelfForkTest : public ::testing::Test {
+  protected:
+    WatcherSelfForkTest() { config_.zone_defaults.self_forks = 3; }
+    ~WatcherSelfForkTest() override {
+        watcher_.reset();
+        unsetenv(sim::kScenarioVariable);
+    }
+
+    void begin_host(const std::string& keys = "") {
+        std::ofstream(directory_ / "host.sim") << kHost << "[zone web]\n" << kZone << keys;
+        setenv(sim::kScenarioVariable, (directory_ / "host.sim").c_str(), 1);
+        config_.socket_path = directory_ / "socket";
+        config_.emergency_kib = 16 * kMib;
+        config_.reserve = SizeOrPercent{16 * kMib, {}};
+        config_.start_reserve = {};
+        store_ = std::move(plugin_.open_store(loop_, [] {}).value());
+        watcher_ = std::make_unique<Watcher>(
+            Watcher::Rooms{loop_, plugin_, *store_, journal_}, config_,
+            OverridesFile::load(directory_ / "settings.json").value(),
+            [this] { return Expected<Config>(config_); }, [] {});
+        ASSERT_TRUE(watcher_->start());
+        watcher_->attach(&control_);
+        ASSERT_TRUE(
+            run_until(loop_, [this] { return control_.said("found", "web", "left alone"); }));
+    }
+    void wish(const std::string& text, std::uint32_t domid = 1) {
+        ASSERT_TRUE(store_->make({{domain_path(domid, "data/xenpack/fork-me"), text}}));
+    }
+    std::string answer(std::uint32_t domid = 1) {
+        const auto text = store_->read(domain_path(domid, "xenpack/fork-me"));
+        return text && *text ? **text : "(nothing)";
+    }
+    bool answered(const std::string& words) {
+        return run_until(loop_, [&] { return answer().find(words) != std::string::npos; });
+    }
+    json one(const char* list, const std::string& name) {
+        const json status = watcher_->status();
+        for (const json& each : status[list]) {
+            if (each["name"] == name) {
+                return each;
+            }
+        }
+        return nullptr;
+    }
+    bool is_ready(const std::string& name) {
+        const json fork = one("unmanaged", name);
+        return fork.is_object() && fork.value("ready", false);
+    }
+    std::string node(const std::string& name, const std::string& below) {
+        const auto text =
+            store_->read(domain_path(one("unmanaged", name)["domid"].get<std::uint32_t>(), below));
+        return text && *text ? **text : "(nothing)";
+    }
+
+    testing::TemporaryDirectory directory_;
+    Loop loop_;
+    Journal journal_{LogLevel::error};
+    PluginObject plugin_{sim::toolstack_ops()};
+    Config config_;
+    std::unique_ptr<Store> store_;
+    testing::FakeControl control_;
+    std::unique_ptr<Watcher> watcher_;
+};
+
+TEST_F(WatcherSelfForkTest, ItsFirstForkTakesItsPlaceAndTheOthersHaveNamesOfTheirOwn) {
+    begin_host();
+    wish("w1 2");
+    EXPECT_TRUE(answered("w1 accepted"));
+    ASSERT_TRUE(run_until(
+        loop_, [this] { return is_ready("web") && is_ready("web-1") && is_ready("web-2"); }));
+    EXPECT_EQ(one("templates", "web.template")["domid"], 1);
+    EXPECT_EQ(node("web", "xenpack/fork/index"), "w1 0");
+    EXPECT_EQ(node("web-1", "xenpack/fork/index"), "w1 1");
+    EXPECT_EQ(node("web-2", "xenpack/fork/index"), "w1 2");
+    EXPECT_EQ(node("web", "xenpack/fork/name"), "web");
+    EXPECT_EQ(watcher_->status()["templates"][0]["children"], 3);
+    EXPECT_EQ(watcher_->status()["reservations"], json::array());
+    EXPECT_TRUE(control_.said("fork", "web", "it forks itself at its own wish: 2 beside it"));
+}
+
+TEST_F(WatcherSelfForkTest, TheNamesOfTheOthersAreForItToSay) {
+    begin_host();
+    wish("w1 1 job-%d");
+    ASSERT_TRUE(run_until(loop_, [this] { return is_ready("web") && is_ready("job-1"); }));
+}
+
+TEST_F(WatcherSelfForkTest, WhatIsNoWishOrNotAllowedIsRefusedInWords) {
+    begin_host();
+    wish("rm -rf /");
+    EXPECT_TRUE(answered("unknown refused this is no wish"));
+    wish("w1 4");
+    EXPECT_TRUE(answered("w1 refused the host allows this zone 3 forks of itself"));
+    config_.zone_defaults.self_forks.reset();
+    ASSERT_TRUE(watcher_->reload());
+    wish("w2 1");
+    EXPECT_TRUE(answered("w2 refused the host does not allow this zone to fork itself"));
+    EXPECT_EQ(one("unmanaged", "web")["domid"], 1);
+    EXPECT_EQ(watcher_->status()["templates"], json::array());
+}
+
+TEST_F(WatcherSelfForkTest, WhatIsWithdrawnIsNotAccepted) {
+    begin_host();
+    wish("w1 1");
+    wish("");
+    EXPECT_FALSE(run_until(
+        loop_, [this] { return answer() != "(nothing)"; }, 500));
+}
+
+TEST_F(WatcherSelfForkTest, WhoAsksTooOftenIsNotListenedTo) {
+    begin_host();
+    for (int i = 0; i < 12; ++i) {
+        const std::string id = "w" + std::to_string(i);
+        wish(id + " 99");
+        if (!run_until(
+                loop_, [&] { return answer().starts_with(id + " "); }, 500)) {
+            break;
+        }
+    }
+    EXPECT_THAT(answer(), HasSubstr("it asks too often"));
+    const std::string last = answer();
+    wish("late 1");
+    EXPECT_FALSE(run_until(
+        loop_, [&] { return answer() != last; }, 500));
+}
+
+TEST_F(WatcherSelfForkTest, AZoneThatCannotBeQuietRunsOnAndIsToldWhy) {
+    begin_host("quiesce = fails\n");
+    wish("w1 1");
+    EXPECT_TRUE(
+        answered("w1 refused web does not become a template: it cannot be quiet: a "
+                 "simulated hook has failed; it runs on"));
+    EXPECT_EQ(one("unmanaged", "web")["domid"], 1);
+    EXPECT_EQ(watcher_->status()["reservations"], json::array());
+}
+
+TEST_F(WatcherSelfForkTest, WithoutMemoryNothingHappens) {
+    config_.fork_reserve_kib = 300 * kMib;
+    begin_host();
+    wish("w1 1");
+    EXPECT_TRUE(answered("w1 refused web needs 600 MiB"));
+    EXPECT_EQ(watcher_->status()["templates"], json::array());
+}
+
+TEST_F(WatcherSelfForkTest, OnceItIsSealedItsPlaceIsTriedForAgainAndAgain) {
+    begin_host("identity = fails\n");
+    wish("w1 1");
+    ASSERT_TRUE(run_until(loop_, [this] { return one("templates", "web.template").is_object(); }));
+    ASSERT_TRUE(run_until(loop_, [this] {
+        return control_.said("fault", "web.template", "its forks cannot be made, and web is made");
+    }));
+    EXPECT_TRUE(run_until(loop_, [this] {
+        const json web = one("unmanaged", "web");
+        return web.is_object() && node("web", "xenpack/fork/index").find("w1 refused web") == 0;
+    })) << "alone, and it knows why";
+    EXPECT_TRUE(one("unmanaged", "web-1").is_null());
+}
+
+TEST_F(WatcherSelfForkTest, AForkIsNotListenedTo) {
+    begin_host();
+    wish("w1 1");
+    ASSERT_TRUE(run_until(loop_, [this] { return is_ready("web") && is_ready("web-1"); }));
+    const auto domid = one("unmanaged", "web")["domid"].get<std::uint32_t>();
+    wish("w2 1", domid);
+    EXPECT_FALSE(run_until(
+        loop_, [&] { return answer(domid) != "(nothing)"; }, 500));
+    EXPECT_EQ(watcher_->status()["templates"].size(), 1U);
+}
+
+TEST_F(WatcherSelfForkTest, TheTemplateGoesWithItsLastFork) {
+    begin_host("fork-end = 1s\n");
+    wish("w1 1");
+    ASSERT_TRUE(run_until(loop_, [this] { return one("templates", "web.template").is_object(); }));
+    EXPECT_TRUE(run_until(loop_, [this] { return watcher_->status()["templates"].empty(); }));
+    EXPECT_TRUE(control_.said("fork", "web.template", "its last fork has gone"));
+}
+
+// ---- an earlier daemon --------------------------------------------------------------------------
+
+TEST_F(WatcherSelfForkTest, WhatWasAcceptedAndGotNoFurtherIsTakenUp) {
+    begin_host();
+    ASSERT_TRUE(store_->make({{domain_path(1, "xenpack/fork-me"), "w1 accepted"}}));
+    wish("w1 1");
+    EXPECT_TRUE(run_until(loop_, [this] { return is_ready("web") && is_ready("web-1"); }));
+}
+
+TEST_F(WatcherSelfForkTest, ForksThatAreMissingAreMadeByTheNextDaemon) {
+    begin_host();
+    ASSERT_TRUE(store_->make({{domain_path(1, "xenpack/self-fork"), "w1 web web-1"}}));
+    ASSERT_TRUE(watcher_->make_template({{"zone", "web"}, {"name", "web.template"}}, {1, 1}));
+    EXPECT_TRUE(run_until(loop_, [this] { return is_ready("web") && is_ready("web-1"); }));
+    EXPECT_TRUE(control_.said("fork", "web.template", "2 forks of it were to be made"));
+}
+
+}  // namespace
+}  // namespace xenpack

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// In the order of a wish: heard, judged, accepted, answered by Forks, tried again, ended; and taken
+// up again by the next daemon, from what stands at the zone that has become a template:
+//   xenpack/self-fork    "ID NAME NAME...": what is to be made, the zone's own name first; "done"
+#include "watcher/fork/self_forks.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "watcher/fork/names.h"
+
+namespace xenpack {
+namespace {
+
+constexpr char kWishPath[] = "xenpack/self-fork";
+constexpr char kDone[] = "done";
+// What the template is called.
+constexpr char kSuffix[] = ".template";
+// Tells its requests from those that others number.
+constexpr std::uint64_t kSelfCaller = std::uint64_t{1} << 61;
+constexpr std::size_t kWishMostBytes = 256;
+
+std::vector<std::string> words_of(std::string_view text) {
+    std::vector<std::string> words;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(' '), text.size());
+        words.emplace_back(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return words;
+}
+
+std::string vm_of(const Zone& zone) {
+    return "/vm/" + to_string(zone.key.uuid);
+}
+
+struct Heard {
+    std::string text;
+    std::optional<guest::ForkWish> wish;  // nothing: the text is none
+};
+
+Heard read_wish(Store& store, const ZoneKey& key) {
+    const auto value = store.read_untrusted(domain_path(key.domid, guest::kForkMePath));
+    if (!value || !*value) {
+        return {};
+    }
+    return (*value)->parse([](const std::string& untrusted_text) {
+        return untrusted_text.size() > kWishMostBytes
+                   ? Heard{"?", std::nullopt}
+                   : Heard{untrusted_text, guest::parse_wish(untrusted_text)};
+    });
+}
+
+// Forks are not listened to: of a fork no forks are made, and a watch for each would be felt.
+bool can_wish(const Zone& zone) {
+    return zone.family.kind == Family::Kind::none &&
+           (zone.domain.flags & (XENPACK_DOMAIN_NEVER_RAN | XENPACK_DOMAIN_IS_SHUTDOWN)) == 0;
+}
+
+}  // namespace
+
+SelfForks::SelfForks(Loop& loop, Store& store, Zones& zones, Forks& forks, Mediator& mediator)
+    : store_(store),
+      zones_(zones),
+      forks_(forks),
+      mediator_(mediator),
+      wake_(loop.make_timer([this] { mediator_.self_forks_changed(); })) {}
+
+SelfForks::~SelfForks() = default;
+
+bool SelfForks::is_own(std::uint64_t caller) {
+    return (caller & kSelfCaller) != 0 && caller < 2 * kSelfCaller;
+}
+
+// ---- the look -----------------------------------------------------------------------------------
+
+void SelfForks::follow() {
+    const std::int64_t now_ms = Loop::now_ms();
+    std::optional<std::int64_t> next_ms;
+    const auto consider = [&](std::int64_t at_ms) {
+        if (at_ms > now_ms && (!next_ms || at_ms < *next_ms)) {
+            next_ms = at_ms;
+        }
+    };
+    for (const Zone* zone : zones_.all()) {
+        if (can_wish(*zone)) {
+            listen(*zone, now_ms);
+        } else if (zone->family.kind == Family::Kind::sealed) {
+            ears_.erase(zone->key);
+            look_at_template(*zone);
+        }
+    }
+    for (auto& [key, wish] : wishes_) {
+        if (wish.caller == 0 && now_ms >= wish.trouble.again_ms) {
+            try_again(key, wish);
+        }
+        consider(wish.trouble.again_ms);
+    }
+    for (const auto& [key, ear] : ears_) {
+        consider(ear.deaf_until_ms);
+    }
+    if (next_ms) {
+        wake_->start(*next_ms - now_ms);
+    } else {
+        wake_->stop();
+    }
+}
+
+void SelfForks::forget(const Zone& gone) {
+    ears_.erase(gone.key);
+    wishes_.erase(gone.key);
+    looked_at_.erase(gone.key);
+    ours_.erase(gone.key);
+}
+
+// ---- heard --------------------------------------------------------------------------------------
+
+void SelfForks::listen(const Zone& zone, std::int64_t now_ms) {
+    Ear& ear = ears_[zone.key];
+    if (ear.watch || now_ms < ear.deaf_until_ms) {
+        return;
+    }
+    auto watch = store_.watch(domain_path(zone.key.domid, guest::kForkMePath),
+                              [this, key = zone.key] { hear(key); });
+    if (!watch) {
+        mediator_.self_fork_said(zone, true, watch.error().what);
+        ear.deaf_until_ms = now_ms + kWishPenaltyMs;
+        return;
+    }
+    ear.watch = std::move(*watch);
+}
+
+void SelfForks::hear(const ZoneKey& key) {
+    const Zone* zone = zones_.find(key);
+    const auto ear = ears_.find(key);
+    if (zone == nullptr || ear == ears_.end() || !can_wish(*zone) || wishes_.contains(key)) {
+        return;
+    }
+    const Heard heard = read_wish(store_, key);
+    if (heard.text.empty()) {
+        return;  // withdrawn, or there was none
+    }
+    const auto before = store_.read(domain_path(key.domid, guest::kForkMeAnswerPath));
+    const auto answered = before && *before ? guest::parse_answer(**before) : std::nullopt;
+    // One that was accepted and is not known here is an earlier daemon's, which got no further.
+    if (heard.wish && answered && answered->id == heard.wish->id &&
+        answered->word != guest::WishAnswer::Word::accepted) {
+        return;
+    }
+    const std::int64_t now_ms = Loop::now_ms();
+    const std::string id = heard.wish ? heard.wish->id : "unknown";
+    if (!ear->second.flood.admit(now_ms)) {
+        const std::int64_t penalty_ms =
+            ear->second.flood.penalty_ms(now_ms, kWishPenaltyMs, kWishPenaltyMaxMs);
+        ear->second.deaf_until_ms = now_ms + penalty_ms;
+        answer(*zone, {id, guest::WishAnswer::Word::refused,
+                       fmt::format("it asks too often, and is not listened to for {}",
+                                   show_ms(penalty_ms))});
+        mediator_.self_forks_changed();
+        ear->second.watch.reset();  // the last thing done: it is what has called this
+        return;
+    }
+    if (!heard.wish) {
+        answer(*zone, {id, guest::WishAnswer::Word::refused,
+                       "this is no wish: it is ID COUNT, or ID COUNT PATTERN"});
+        return;
+    }
+    const auto names = judge(*zone, *heard.wish);
+    if (!names) {
+        answer(*zone, {id, guest::WishAnswer::Word::refused, names.error().what});
+        return;
+    }
+    accept(*zone, *heard.wish, heard.text, *names);
+}
+
+// The names of the forks, its own first; or why there will be none.
+Expected<std::vector<std::string>> SelfForks::judge(const Zone& zone,
+                                                    const guest::ForkWish& wish) const {
+    const unsigned most = zone.config.self_forks.value_or(0);
+    if (most == 0) {
+        return fail_with(EPERM,
+                         "the host does not allow this zone to fork itself (self-forks in its "
+                         "xenpack.conf)");
+    }
+    if (wish.count > most) {
+        return fail_with(EPERM,
+                         "the host allows this zone {} forks of itself (self-forks in its "
+                         "xenpack.conf), not {}",
+                         most, wish.count);
+    }
+    if (auto good = check_name(zone.name); !good) {
+        return tl::unexpected(std::move(good.error()));
+    }
+    std::set<std::string, std::less<>> taken;
+    for (const Zone* other : zones_.all()) {
+        taken.insert(other->name);
+    }
+    const std::string pattern =
+        wish.pattern.empty() ? fmt::format("{}-{}", zone.name, kNumberMark) : wish.pattern;
+    auto names = choose_names(pattern, wish.count, taken);
+    if (names) {
+        names->insert(names->begin(), zone.name);
+    }
+    return names;
+}
+
+// Only if it has not been withdrawn; and so that the next daemon knows of it.
+void SelfForks::accept(const Zone& zone, const guest::ForkWish& asked, const std::string& text,
+                       const std::vector<std::string>& names) {
+    const auto path = [&](std::string_view below) { return domain_path(zone.key.domid, below); };
+    std::string record = asked.id;
+    for (const std::string& name : names) {
+        record += " " + name;
+    }
+    const auto written =
+        store_.write_guarded(path(guest::kForkMePath), text,
+                             {{path(guest::kForkMeAnswerPath),
+                               guest::format_answer({asked.id, guest::WishAnswer::Word::accepted})},
+                              {path(kWishPath), record}});
+    if (!written) {
+        if (written.error().code != ESRCH) {
+            mediator_.self_fork_said(zone, true, written.error().what);
+        }
+        return;
+    }
+    Wish& wish = wishes_[zone.key] = {asked.id, zone.name, names};
+    std::vector<unsigned> all(names.size());
+    for (unsigned i = 0; i < all.size(); ++i) {
+        all[i] = i;
+    }
+    if (const auto begun = begin(zone.key, wish, all); !begun) {
+        wishes_.erase(zone.key);
+        (void)store_.remove(path(kWishPath));
+        answer(zone, {asked.id, guest::WishAnswer::Word::refused, begun.error().what});
+        return;
+    }
+    mediator_.self_fork_said(
+        zone, false, fmt::format("it forks itself at its own wish: {} beside it", asked.count));
+}
+
+// In dom0's part of its directory, if it is still that zone.
+void SelfForks::answer(const Zone& zone, const guest::WishAnswer& answer) {
+    const auto written = store_.write_guarded(
+        domain_path(zone.key.domid, "vm"), vm_of(zone),
+        {{domain_path(zone.key.domid, guest::kForkMeAnswerPath), guest::format_answer(answer)}});
+    if (!written && written.error().code != ESRCH) {
+        mediator_.self_fork_said(zone, true, written.error().what);
+    }
+}
+
+Expected<void> SelfForks::begin(const ZoneKey& key, Wish& wish,
+                                const std::vector<unsigned>& which) {
+    Forks::Itself asked{key, wish.name + kSuffix, {}, {}};
+    for (const unsigned index : which) {
+        guest::WishAnswer is{wish.id, guest::WishAnswer::Word::index, "", index};
+        if (index == 0 && !wish.refused.empty()) {
+            is.word = guest::WishAnswer::Word::refused;
+            is.why = wish.refused;
+        }
+        asked.names.push_back(wish.names[index]);
+        asked.indexes.push_back(guest::format_answer(is));
+    }
+    const std::uint64_t caller = kSelfCaller | ++last_caller_;
+    auto begun = forks_.fork_itself(asked, caller);
+    wish.caller = begun ? caller : 0;
+    return begun;
+}
+
+// ---- what came of it ----------------------------------------------------------------------------
+
+bool SelfForks::forks_answered(std::uint64_t caller, const Expected<std::vector<MadeFork>>& made) {
+    const auto at =
+        std::ranges::find(wishes_, caller, [](const auto& each) { return each.second.caller; });
+    if (caller == 0 || at == wishes_.end()) {
+        return is_own(caller);
+    }
+    mediator_.self_forks_changed();
+    const ZoneKey key = at->first;
+    Wish& wish = at->second;
+    wish.caller = 0;
+    const Zone* zone = zones_.find(key);
+    if (zone == nullptr) {
+        wishes_.erase(at);
+        return true;
+    }
+    if (made) {
+        finished(*zone);
+        return true;
+    }
+    if (zone->family.kind != Family::Kind::sealed) {
+        const std::string id = wish.id;
+        wishes_.erase(at);
+        (void)store_.remove(domain_path(key.domid, kWishPath));
+        answer(*zone, {id, guest::WishAnswer::Word::refused, made.error().what});
+        return true;
+    }
+    // There is no way back: its place at least has to be taken.
+    if (wish.trouble.failures == 0) {
+        wish.refused = made.error().what;
+        mediator_.self_fork_said(*zone, true,
+                                 fmt::format("its forks cannot be made, and {} is made alone, as "
+                                             "often as that has to be tried: {}",
+                                             wish.name, made.error().what));
+    }
+    wish.trouble =
+        after_failure(wish.trouble, made.error().what, made.error().code == ENOMEM, Loop::now_ms());
+    return true;
+}
+
+void SelfForks::try_again(const ZoneKey& key, Wish& wish) {
+    if (const auto begun = begin(key, wish, {0}); !begun) {
+        wish.trouble = after_failure(wish.trouble, begun.error().what, begun.error().code == ENOMEM,
+                                     Loop::now_ms());
+    }
+}
+
+void SelfForks::finished(const Zone& zone) {
+    wishes_.erase(zone.key);
+    ours_.insert(zone.key);
+    const auto written = store_.write_guarded(domain_path(zone.key.domid, "vm"), vm_of(zone),
+                                              {{domain_path(zone.key.domid, kWishPath), kDone}});
+    if (!written && written.error().code != ESRCH) {
+        mediator_.self_fork_said(zone, true, written.error().what);
+    }
+}
+
+// ---- templates that came of wishes --------------------------------------------------------------
+
+void SelfForks::look_at_template(const Zone& zone) {
+    if (looked_at_.insert(zone.key).second && !wishes_.contains(zone.key)) {
+        const auto text = store_.read(domain_path(zone.key.domid, kWishPath));
+        if (text && *text) {
+            take_up(zone, **text);
+        }
+    }
+    if (ours_.contains(zone.key) && forks_.children_of(zone.key.uuid).empty()) {
+        ours_.erase(zone.key);
+        mediator_.self_fork_said(zone, false, "its last fork has gone, and so does it");
+        if (const auto begun = forks_.remove_template(zone.name, kSelfCaller); !begun) {
+            mediator_.self_fork_said(zone, true, begun.error().what);
+        }
+    }
+}
+
+// What an earlier daemon has begun.
+void SelfForks::take_up(const Zone& zone, const std::string& text) {
+    if (text == kDone) {
+        ours_.insert(zone.key);
+        return;
+    }
+    auto words = words_of(text);
+    if (words.size() < 2) {
+        mediator_.self_fork_said(zone, true, "what it is the template for is not known any more");
+        return;
+    }
+    Wish wish{words.front(), words[1], {words.begin() + 1, words.end()}};
+    const std::set<unsigned> there = indexes_of_children(zone);
+    std::vector<unsigned> missing;
+    for (unsigned i = 0; i < wish.names.size(); ++i) {
+        if (!there.contains(i)) {
+            missing.push_back(i);
+        }
+    }
+    if (missing.empty() || (there.contains(0) && there.contains(guest::kMostWished + 1))) {
+        finished(zone);
+        return;
+    }
+    mediator_.self_fork_said(zone, false,
+                             fmt::format("{} forks of it were to be made when xenpackd ended, "
+                                         "which goes on",
+                                         missing.size()));
+    Wish& kept = wishes_[zone.key] = std::move(wish);
+    if (const auto begun = begin(zone.key, kept, missing); !begun) {
+        kept.refused = begun.error().what;
+        kept.trouble =
+            after_failure({}, begun.error().what, begun.error().code == ENOMEM, Loop::now_ms());
+    }
+}
+
+// Those that are there; with one beyond them all where its place was taken alone.
+std::set<unsigned> SelfForks::indexes_of_children(const Zone& zone) const {
+    std::set<unsigned> indexes;
+    for (const Zone* child : forks_.children_of(zone.key.uuid)) {
+        const auto text = store_.read(domain_path(child->key.domid, guest::kForkIndexPath));
+        const auto answer = text && *text ? guest::parse_answer(**text) : std::nullopt;
+        if (!answer) {
+            continue;
+        }
+        if (answer->word == guest::WishAnswer::Word::refused) {
+            indexes.insert({0, guest::kMostWished + 1});
+        } else {
+            indexes.insert(answer->index);
+        }
+    }
+    return indexes;
+}
+
+}  // namespace xenpack
