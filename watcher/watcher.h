@@ -147,7 +147,8 @@ class Watcher final : public Zones::Mediator,
     [[nodiscard]] nlohmann::json templates_json() const;
     [[nodiscard]] nlohmann::json template_json(const Zone& zone) const;
     void add_fork_json(const Zone& zone, nlohmann::json& members) const;
-    // Pools: in watcher_pools.cc.
+    // Pools, and what forks need of the host: in watcher_pools.cc.
+    void say_what_forks_lack();
     [[nodiscard]] nlohmann::json pools_json() const;
     [[nodiscard]] static nlohmann::json taken_json(const MadeFork& fork);
     void schedule(const Plan& plan, std::int64_t now_ms);
@@ -165,6 +166,8 @@ class Watcher final : public Zones::Mediator,
     std::unique_ptr<Forks> forks_;
     std::unique_ptr<Pools> pools_;
     std::unique_ptr<SelfForks> self_forks_;
+    std::vector<std::string> forks_lack_;  // of this host, when that was last asked
+    bool lack_warned_ = false;
     std::unique_ptr<Loop::Timer> next_look_;
     Control* control_ = nullptr;
     bool look_is_due_ = false;

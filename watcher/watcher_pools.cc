@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The watcher's part in pools: what a request to take a fork asks for, and what is shown of pools.
-// What pools do is fork/'s.
+// The watcher's part in pools: what a request to take a fork asks for, what is shown of pools, and
+// what is said of a host that can make no forks. What pools do is fork/'s.
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <nlohmann/json.hpp>
@@ -89,6 +90,22 @@ json Watcher::pools_json() const {
                         {"why", state.why_not.empty() ? json(nullptr) : json(state.why_not)}});
     }
     return list;
+}
+
+// At the start; and louder once somebody counts on forks.
+void Watcher::say_what_forks_lack() {
+    const bool counted_on = !config_.pools.empty() || config_.zone_defaults.self_forks ||
+                            std::ranges::any_of(config_.sections, [](const ZoneSection& section) {
+                                return section.values.self_forks.has_value();
+                            });
+    if (lack_warned_ || forks_lack_.empty()) {
+        return;
+    }
+    lack_warned_ = counted_on;
+    for (const std::string& sentence : forks_lack_) {
+        rooms_.journal.log(counted_on ? LogLevel::warning : LogLevel::info,
+                           fmt::format("no templates and no forks on this host: {}", sentence));
+    }
 }
 
 }  // namespace xenpack

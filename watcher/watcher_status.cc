@@ -179,6 +179,7 @@ json Watcher::status() {
               {"spendable_kib", spendable_kib_},
               {"state", name_of(host_state_)},
               {"toolstack", toolstack_->description()},
+              {"forks_lack", forks_lack_},
               {"faults", host_faults}}},
             {"dom0",
              {{"current_kib", zones_->dom0().domain.current_kib},
@@ -238,6 +239,7 @@ Expected<void> Watcher::reload() {
     }
     config_ = std::move(*config);
     publish(about_host(DecisionKind::config, "reloaded"));
+    say_what_forks_lack();
     pools_->configure(config_.pools);
     zones_->reconfigure();
     return {};

@@ -202,6 +202,18 @@ std::vector<std::string> why_no_sharing(int code) {
     }
 }
 
+// Xen has rings for sharing with a PV dom0 only (xen/common/vm_event.c, vm_event_domctl).
+std::vector<std::string> check_dom0(xc_interface* xc) {
+    xc_domaininfo_t dom0{};
+    if (xc_domain_getinfolist(xc, 0, 1, &dom0) == 1 && dom0.domain == 0 &&
+        (dom0.flags & XEN_DOMINF_hvm_guest) != 0) {
+        return {
+            "dom0 is PVH, and only from a PV dom0 can forks be kept whole when memory runs out: "
+            "boot Xen without dom0=pvh"};
+    }
+    return {};
+}
+
 }  // namespace
 
 Expected<std::vector<std::string>> ForkDomains::missing() {
@@ -213,18 +225,13 @@ Expected<std::vector<std::string>> ForkDomains::missing() {
         return std::vector<std::string>{
             "this host cannot run PVH domains: hardware virtualisation is missing or switched off"};
     }
+    std::vector<std::string> missing = check_dom0(xc_);
+    const auto add = [&missing](std::vector<std::string> more) {
+        missing.insert(missing.end(), more.begin(), more.end());
+        return missing;
+    };
     if ((host.capabilities & XEN_SYSCTL_PHYSCAP_hap) == 0) {
-        return why_no_sharing(ENODEV);
-    }
-    // Xen takes a ring from a PV dom0 only (vm_event_domctl in xen/common/vm_event.c).
-    xc_domaininfo_t dom0{};
-    if (xc_domain_getinfolist(xc_, 0, 1, &dom0) != 1) {
-        return hypercall_failure("cannot ask Xen about dom0", errno);
-    }
-    if (dom0.domain == 0 && (dom0.flags & XEN_DOMINF_hvm_guest) != 0) {
-        return std::vector<std::string>{
-            "dom0 is a PVH domain, which Xen does not tell of a fork that finds no memory: start "
-            "Xen without dom0=pvh"};
+        return add(why_no_sharing(ENODEV));
     }
     xen_domctl_createdomain config{};
     config.flags = XEN_DOMCTL_CDF_hvm | XEN_DOMCTL_CDF_hap;
@@ -246,7 +253,7 @@ Expected<std::vector<std::string>> ForkDomains::missing() {
                                              *domid),
                                  errno);
     }
-    return r == 0 ? std::vector<std::string>{} : why_no_sharing(code);
+    return r == 0 ? missing : add(why_no_sharing(code));
 }
 
 }  // namespace xenpack

@@ -166,10 +166,17 @@ Expected<void> Sealing::check(const DomainFacts& facts) {
         return fail_with(ESRCH, "domain {} is gone: Xen is taking its memory back", domid_);
     }
     if (!missing_.empty()) {
-        return fail_with(ENOTSUP, "no templates on this host: {}", missing_.front());
+        std::string all;
+        for (const std::string& one : missing_) {
+            all += (all.empty() ? "" : "; ") + one;
+        }
+        return fail_with(ENOTSUP, "no templates on this host: {}", all);
     }
     if (!has(domain, XENPACK_DOMAIN_IS_HVM)) {
-        return fail_with(ENOTSUP, "domain {} cannot be a template: it is not PVH", domid_);
+        return fail_with(ENOTSUP,
+                         "domain {} cannot be a template: it is not PVH. Create it with "
+                         "type=\"pvh\"",
+                         domid_);
     }
     if (has(domain, XENPACK_DOMAIN_IS_SHUTDOWN) || has(domain, XENPACK_DOMAIN_IS_PAUSED)) {
         return fail_with(EINVAL, "domain {} is {}, so it cannot suspend: it must run", domid_,

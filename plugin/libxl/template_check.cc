@@ -38,7 +38,8 @@ Expected<void> check_kinds(const libxl_domain_config& config) {
     for (const Device& device : others) {
         if (device.count > 0) {
             return fail_with(ENOTSUP,
-                             "it has {}: a fork can have disks and networks, and nothing else",
+                             "it has {}: a fork can have disks and networks, and nothing else. "
+                             "Create it without",
                              device.what);
         }
     }
@@ -102,16 +103,20 @@ Expected<void> check_network(const libxl_device_nic& nic) {
 
 Expected<void> check_forkable(const libxl_domain_config& config) {
     if (config.c_info.type != LIBXL_DOMAIN_TYPE_PVH) {
-        return fail_with(ENOTSUP, "it is not PVH: forks are made of PVH domains only");
+        return fail_with(ENOTSUP,
+                         "it is not PVH: forks are made of PVH domains only. Create it with "
+                         "type=\"pvh\"");
     }
     if (!libxl_defbool_is_default(config.c_info.hap) && !libxl_defbool_val(config.c_info.hap)) {
-        return fail_with(ENOTSUP, "it was created with hap=0, and memory sharing needs it");
+        return fail_with(
+            ENOTSUP,
+            "it was created with hap=0, and memory sharing needs it. Create it with hap=1");
     }
     if (config.c_info.passthrough != LIBXL_PASSTHROUGH_DEFAULT &&
         config.c_info.passthrough != LIBXL_PASSTHROUGH_DISABLED) {
         return fail_with(ENOTSUP,
-                         "it was created for PCI passthrough, which memory sharing "
-                         "cannot do");
+                         "it was created for PCI passthrough, so an IOMMU maps its memory, and "
+                         "that cannot be shared. Create it without passthrough= and pci=");
     }
     if (auto ok = check_kinds(config); !ok) {
         return ok;

@@ -42,7 +42,7 @@ xc_domaininfo_t* fake_domain_add(uint32_t domid, uint8_t first) {
     d->domain = (domid_t)domid;
     d->handle[0] = first;
     d->flags = 255u << XEN_DOMINF_shutdownshift;
-    if (domid != 0)
+    if (domid > 0) /* dom0 is a PV domain */
         d->flags |= XEN_DOMINF_hvm_guest | XEN_DOMINF_hap;
     d->tot_pages = 25000;
     d->max_pages = 25256;

@@ -597,14 +597,21 @@ static void a_host_says_what_it_lacks(void** state) {
     assert_int_equal(xen.n_domains, 2);
 }
 
-static void a_host_without_a_pv_dom0_cannot_hear_of_starving_forks(void** state) {
-    char text[256];
+static void what_is_missing_is_named_one_by_one(void** state) {
+    char text[512];
 
-    xen.physinfo.capabilities = XEN_SYSCTL_PHYSCAP_hvm | XEN_SYSCTL_PHYSCAP_hap;
     fake_domain(0)->flags |= XEN_DOMINF_hvm_guest;
+    xen.physinfo.capabilities = XEN_SYSCTL_PHYSCAP_hvm | XEN_SYSCTL_PHYSCAP_hap;
     assert_int_equal(fake_host_plugin()->fork_missing(*state, text, sizeof text), 1);
-    assert_non_null(strstr(text, "dom0"));
-    assert_string_equal(calls_text(), "");
+    assert_non_null(strstr(text, "dom0=pvh"));
+    forking.fail = "xc_memshr_control";
+    forking.fail_with = ENOSYS;
+    assert_int_equal(fake_host_plugin()->fork_missing(*state, text, sizeof text), 2);
+    assert_non_null(strstr(text, "dom0=pvh"));
+    assert_non_null(strstr(text, "CONFIG_MEM_SHARING"));
+    fake_domain(0)->flags &= ~(uint32_t)XEN_DOMINF_hvm_guest;
+    forking.fail = NULL;
+    assert_int_equal(fake_host_plugin()->fork_missing(*state, text, sizeof text), 0);
 }
 
 static void without_hardware_nothing_is_tried(void** state) {
@@ -653,7 +660,7 @@ int main(void) {
         FORK_TEST(a_fork_that_is_on_its_way_out_is_not_handed_out),
         FORK_TEST(a_name_that_a_fork_is_getting_is_taken),
         FORK_TEST(a_host_says_what_it_lacks),
-        FORK_TEST(a_host_without_a_pv_dom0_cannot_hear_of_starving_forks),
+        FORK_TEST(what_is_missing_is_named_one_by_one),
         FORK_TEST(without_hardware_nothing_is_tried),
     };
 

@@ -152,3 +152,14 @@ pool_field() { "$XENPACK" pool list --json | sed -nE "s/^ *\"$1\": (.*[^,]),?\$/
     [[ $output =~ ^now\ \([0-9]+\)\ \ ready\ after\ 0\ ms$ ]]
     stop_daemon
 }
+
+@test "where no memory is shared a pool is a warning, and the host says why" {
+    scenario | sed 's/^dom0 = .*/&\nsharing = no/' >"$dir/plain.sim"
+    start_daemon "$dir/plain.sim"
+    await "$dir/log" 'no templates and no forks on this host: the simulated hypervisor shares no memory' 5
+    run "$XENPACK" status
+    echo "$output"
+    [[ $output == *"no forks on this host:"*"the simulated hypervisor shares no memory"* ]]
+    refused 1 'cannot make templates and forks' template create web
+    stop_daemon
+}

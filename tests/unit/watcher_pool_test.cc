@@ -291,5 +291,19 @@ TEST_F(WatcherPoolTest, AReloadTakesEffect) {
     EXPECT_EQ(domain("job-1")["taken"], true);
 }
 
+TEST_F(WatcherPoolTest, AHostWithoutSharingSaysWhatItLacks) {
+    config_.pools = {jobs(1)};
+    std::ofstream(directory_ / "host.sim") << kHost << "sharing = no\n[zone web]\n" << kZone;
+    setenv(sim::kScenarioVariable, (directory_ / "host.sim").c_str(), 1);
+    config_.socket_path = directory_ / "socket";
+    store_ = std::move(plugin_.open_store(loop_, [] {}).value());
+    watcher_ = std::make_unique<Watcher>(
+        Watcher::Rooms{loop_, plugin_, *store_, journal_}, config_,
+        OverridesFile::load(directory_ / "settings.json").value(), [] { return Config{}; }, [] {});
+    ASSERT_TRUE(watcher_->start());
+    const json status = watcher_->status();
+    EXPECT_THAT(status["host"]["forks_lack"][0].get<std::string>(), HasSubstr("shares no memory"));
+}
+
 }  // namespace
 }  // namespace xenpack

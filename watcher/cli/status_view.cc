@@ -143,6 +143,15 @@ std::string pools(const json& status) {
     return lines.empty() ? lines : "\npools:\n" + lines;
 }
 
+// What keeps this host from forks, where it does.
+std::string forks_lack(const json& status) {
+    std::string lines;
+    for (const json& sentence : member(member(status, "host"), "forks_lack")) {
+        lines += fmt::format("  {}\n", text_of(sentence));
+    }
+    return lines.empty() ? lines : "\nno forks on this host:\n" + lines;
+}
+
 std::string unmanaged(const json& status) {
     std::string lines;
     for (const json& domain : member(status, "unmanaged")) {
@@ -195,7 +204,7 @@ std::string render_status(const json& status, const Screen& screen) {
                       : render_zones(zones, screen);
     return host_lines(status, screen) + "\n" + table + all_faults(status, screen) +
            templates(status) + pools(status) + forks(status) + reservations(status) +
-           unmanaged(status);
+           unmanaged(status) + forks_lack(status);
 }
 
 std::string render_fork(const json& fork) {

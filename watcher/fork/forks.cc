@@ -32,16 +32,18 @@ void Forks::say(ForkNews::Kind kind, const std::string& name, const ZoneKey& key
     mediator_.fork_news({kind, name, key, std::move(sentence)});
 }
 
+std::vector<std::string> Forks::missing() {
+    auto missing = rooms_.toolstack.fork_missing();
+    return missing ? std::move(*missing) : std::vector{missing.error().what};
+}
+
 Expected<void> Forks::check_host() {
-    const auto missing = rooms_.toolstack.fork_missing();
-    if (!missing) {
-        return tl::unexpected(missing.error());
-    }
-    if (missing->empty()) {
+    const auto lacks = missing();
+    if (lacks.empty()) {
         return {};
     }
     std::string all;
-    for (const std::string& one : *missing) {
+    for (const std::string& one : lacks) {
         all += (all.empty() ? "" : "; ") + one;
     }
     return fail_with(ENOSYS, "this host cannot make templates and forks: {}", all);

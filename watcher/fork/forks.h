@@ -189,6 +189,8 @@ class Forks {
     [[nodiscard]] Expected<const Zone*> sealed_template(const std::string& name) const {
         return find_template(name);
     }
+    // A sentence for each thing that forks need and this host lacks.
+    [[nodiscard]] std::vector<std::string> missing();
     // The forks that there are of a template, by domid.
     [[nodiscard]] std::vector<const Zone*> children_of(const Uuid& template_uuid) const;
 
