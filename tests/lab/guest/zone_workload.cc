@@ -317,6 +317,26 @@ void store_remove(const std::string& key) {
     }
 }
 
+// Answers in each zone that comes of it, and not in the one that becomes the template.
+void fork_itself(std::uint64_t count) {
+    const std::string command = "/bin/xenpack-guest fork " + std::to_string(count) + " 2>&1";
+    std::FILE* const call = popen(command.c_str(), "r");
+    if (call == nullptr) {
+        answer("fork-itself FAILED %s", std::strerror(errno));
+        return;
+    }
+    std::array<char, 300> line{};
+    if (std::fgets(line.data(), line.size(), call) == nullptr) {
+        line[0] = '\0';
+    }
+    line[std::strcspn(line.data(), "\n")] = '\0';
+    if (pclose(call) == 0) {
+        answer("fork-itself ok index=%s", line.data());
+    } else {
+        answer("fork-itself FAILED %s", line.data());
+    }
+}
+
 // A value of `size` bytes, for what does not fit on a console line.
 void store_fill(const std::string& key, std::uint64_t size) {
     store_write(key,
@@ -625,6 +645,11 @@ bool run_store(const std::string& name, const std::vector<std::string>& words) {
     }
     if (name == "remove" && words.size() == 2) {
         store_remove(words[1]);
+        return true;
+    }
+    if (const auto count = words.size() == 2 ? parse_number(words[1]) : std::nullopt;
+        count && name == "fork-itself") {
+        fork_itself(*count);
         return true;
     }
     const auto number = words.size() == 3 ? parse_number(words[2]) : std::nullopt;
