@@ -26,6 +26,13 @@ TEST(Pool, MakesWhatIsMissing) {
     EXPECT_EQ(plan({4, {}}, {}).why_not, "");
 }
 
+TEST(Pool, MakesAFewAtOnce) {
+    EXPECT_EQ(plan({100, {}}, {}).make, kPoolMostMaking);
+    EXPECT_EQ(plan({100, {}}, {.making = kPoolMostMaking - 1}).make, 1U);
+    EXPECT_EQ(plan({100, {}}, {.making = kPoolMostMaking}).make, 0U);
+    EXPECT_EQ(plan({100, {}}, {.making = kPoolMostMaking}).why_not, "") << "it is about to be full";
+}
+
 TEST(Pool, MakesOneMoreForEachWhoWaits) {
     EXPECT_EQ(plan({0, {}}, {.takers = 2}).make, 2U);
     EXPECT_EQ(plan({4, {}}, {.making = 4, .takers = 3}).make, 3U);

@@ -397,6 +397,21 @@ TEST_F(WatcherForkLeftTest, OfAPoolThatIsNotConfiguredTheTakenOnesStay) {
     EXPECT_THAT(host.calls, ElementsAre("destroy domain 5"));
 }
 
+TEST_F(WatcherForkLeftTest, OneWhoseTemplateHasGoneIsNotHandedOut) {
+    for (const std::uint32_t domid : {5U, 6U}) {
+        add_fork(domid, "complete", XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_NEVER_RAN);
+        write(domid, {{"xenpack/fork/seed", "00"}, {"xenpack/pool", "jobs"}});
+    }
+    begin_with({{"jobs", "base", 2, {}, "job-%d", false, 1}});
+    EXPECT_THAT(host.calls, IsEmpty());
+    std::erase_if(host.domains, [](const auto& each) { return each.domid == kTemplate; });
+    const auto taken = watcher_->take_fork("jobs", json::object(), {1, 1});
+    ASSERT_FALSE(taken);
+    EXPECT_THAT(taken.error().what, HasSubstr("there is no template base"));
+    EXPECT_TRUE(soon([this] { return control_.said("fork", "job", "its template has gone"); }));
+    EXPECT_THAT(host.calls, ElementsAre("destroy domain 5", "destroy domain 6"));
+}
+
 // ---- templates ----------------------------------------------------------------------------------
 
 TEST_F(WatcherForkLeftTest, AZoneThatWasOnlyToldToBeQuietRunsOn) {

@@ -234,7 +234,9 @@ void Forks::settle_intents() {
         const Zone* zone = zone_of(intent.uuid);
         if (zone == nullptr || zone->family.kind == Family::Kind::fork) {
             if (zone != nullptr && zone->family.pool.empty()) {
-                (void)enter_pool(zone->key, intent.pool);
+                if (const auto entered = enter_pool(zone->key, intent.pool); !entered) {
+                    give_up_standing(*zone, entered.error().what);
+                }
             }
             forget_intent(intent.uuid);
         } else {

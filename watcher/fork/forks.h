@@ -239,7 +239,7 @@ class Forks {
     [[nodiscard]] Expected<void> let_out(const Zone& zone, const TakeRequest& asked);
     static void await_for(Child& child, const Request& taker);
     void take_back_name(const ZoneKey& key, const std::string& name);
-    void taken(const Request& request);
+    [[nodiscard]] Expected<void> keep_taken(const Request& request);
     [[nodiscard]] bool is_being_taken(const Zone& fork) const;
 
     // Zones that fork themselves: in forks_itself.cc.

@@ -457,6 +457,12 @@ void Forks::settle(std::uint64_t id) {
     if (at == requests_.end() || !at->second->brood.settled()) {
         return;
     }
+    if (at->second->takes && !at->second->brood.failure()) {
+        if (const auto kept = keep_taken(*at->second); !kept) {
+            give_up(*at->second, kept.error());
+            return;
+        }
+    }
     const std::unique_ptr<Request> request = std::move(at->second);
     requests_.erase(at);
     for (const auto& [uuid, child] : children_) {
@@ -469,9 +475,6 @@ void Forks::settle(std::uint64_t id) {
         mediator_.memory_done(*request->reservation, !failure);
     }
     if (!failure) {
-        if (request->takes) {
-            taken(*request);
-        }
         mediator_.forks_answered(request->caller, request->made);
         return;
     }

@@ -170,12 +170,15 @@ Expected<void> Forks::take(const ZoneKey& key, const TakeRequest& asked, std::ui
     return {};
 }
 
-void Forks::taken(const Request& request) {
-    const auto kept = write_pool_state(*request.takes, "taken");
+// One of which that cannot be written would be taken away later, from who has it by then.
+Expected<void> Forks::keep_taken(const Request& request) {
+    auto kept = write_pool_state(*request.takes, "taken");
     if (!kept) {
         say(ForkNews::Kind::fault, request.names.front(), *request.takes,
-            "it would be taken away by the next xenpackd: " + kept.error().what);
+            "it is taken away, as the store does not keep that it was handed out: " +
+                kept.error().what);
     }
+    return kept;
 }
 
 void Forks::give_up_standing(const Zone& fork, const std::string& why) {

@@ -53,7 +53,7 @@ PoolPlan plan_pool(const PoolRule& rule, const PoolSeen& seen, const PoolTrouble
         plan.again_ms = trouble.again_ms;
         return plan;
     }
-    plan.make = std::min(lacks, room);
+    plan.make = std::min({lacks, room, less(kPoolMostMaking, seen.making)});
     // One shows whether it can be done.
     if (trouble.failures > 0) {
         plan.make = seen.making == 0 ? 1 : 0;

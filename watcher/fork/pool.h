@@ -19,6 +19,9 @@ inline constexpr std::int64_t kPoolAgainMostMs = 300'000;
 // A fork that has gone so soon after it was made counts as a failure: else one that dies at once
 // would be made again without end.
 inline constexpr std::int64_t kPoolYoungMs = 10'000;
+// Forks that a pool makes at once, so that its memory is asked for bit by bit, and others' requests
+// come in between.
+inline constexpr std::size_t kPoolMostMaking = 8;
 
 struct PoolRule {
     std::size_t ready = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <utility>
 
 namespace xenpack {
@@ -15,6 +16,16 @@ constexpr std::uint64_t kPoolsCaller = std::uint64_t{1} << 62;
 bool stands(const Zone& zone) {
     return zone.family.kind == Family::Kind::fork && !zone.family.pool.empty() &&
            zone.family.in_pool == Family::InPool::stands;
+}
+
+std::set<std::string> sealed_uuids(Zones& zones) {
+    std::set<std::string> uuids;
+    for (const Zone* zone : zones.all()) {
+        if (zone->family.kind == Family::Kind::sealed) {
+            uuids.insert(to_string(zone->key.uuid));
+        }
+    }
+    return uuids;
 }
 
 bool has_ended(const Zone& zone) {
@@ -57,18 +68,31 @@ std::size_t Pools::in_hand(const std::string& pool) const {
         std::ranges::count_if(making_, [&](const auto& each) { return each.second == pool; }));
 }
 
-// Those that can be handed out.
+bool Pools::is_left(const Zone& fork) const {
+    return stands(fork) && !has_ended(fork) && !forks_.is_leaving(fork) && !forks_.is_awaited(fork);
+}
+
+// Those that can be handed out: of the pool's template, while that is there.
 std::vector<const Zone*> Pools::standing(const Pool& pool) const {
+    const std::set<std::string> templates = sealed_uuids(zones_);
+    const std::string wanted = uuid_of_template(pool);
     std::vector<const Zone*> list;
     for (const Zone* zone : zones_.all()) {
         const bool whole = !pool.config.running || forks_.is_ready(*zone) ||
                            (zone->domain.flags & XENPACK_DOMAIN_IS_PAUSED) != 0;
-        if (stands(*zone) && zone->family.pool == pool.config.name && whole && !has_ended(*zone) &&
-            !forks_.is_leaving(*zone) && !forks_.is_awaited(*zone)) {
+        const std::string& uuid = zone->family.template_uuid;
+        if (is_left(*zone) && zone->family.pool == pool.config.name && whole &&
+            templates.contains(uuid) && (wanted.empty() || uuid == wanted)) {
             list.push_back(zone);
         }
     }
     return list;
+}
+
+// Empty: there is none that is sealed.
+std::string Pools::uuid_of_template(const Pool& pool) const {
+    const auto found = forks_.sealed_template(pool.config.template_name);
+    return found ? to_string((*found)->key.uuid) : "";
 }
 
 PoolSeen Pools::see(const Pool& pool) const {
@@ -113,6 +137,9 @@ std::vector<PoolState> Pools::states() const {
 
 void Pools::follow() {
     const std::int64_t now_ms = Loop::now_ms();
+    for (auto& [name, pool] : pools_) {
+        follow_template(pool);
+    }
     give_up_strangers();
     std::optional<std::int64_t> next_ms;
     const auto consider = [&](std::optional<std::int64_t> at_ms) {
@@ -121,7 +148,6 @@ void Pools::follow() {
         }
     };
     for (auto& [name, pool] : pools_) {
-        follow_template(pool);
         refuse_late(pool, now_ms);
         serve_takers(pool);
         const PoolSeen seen = see(pool);
@@ -150,30 +176,34 @@ void Pools::follow() {
     }
 }
 
-// Forks of another template than the one that has the name now do not count, and go.
+// What was tried in vain with another may go well with this one.
 void Pools::follow_template(Pool& pool) {
-    const auto found = forks_.sealed_template(pool.config.template_name);
-    const std::string uuid = found ? to_string((*found)->key.uuid) : "";
+    const std::string uuid = uuid_of_template(pool);
     if (pool.template_uuid != uuid) {
         pool.template_uuid = uuid;
         pool.trouble = {};
     }
-    if (uuid.empty()) {
-        return;
-    }
-    for (const Zone* zone : standing(pool)) {
-        if (zone->family.template_uuid != uuid) {
-            dismiss(*zone, fmt::format("{} is another template now", pool.config.template_name));
-        }
-    }
 }
 
-// Of pools that are not configured any more.
+// Those that no pool hands out any more. Of what a template's forks have not touched nothing is
+// left once that one is gone.
 void Pools::give_up_strangers() {
+    const std::set<std::string> templates = sealed_uuids(zones_);
     for (const Zone* zone : zones_.all()) {
-        if (stands(*zone) && !pools_.contains(zone->family.pool) && !forks_.is_awaited(*zone)) {
+        if (!is_left(*zone)) {
+            continue;
+        }
+        const auto pool = pools_.find(zone->family.pool);
+        const std::string& uuid = zone->family.template_uuid;
+        if (pool == pools_.end()) {
             dismiss(*zone,
                     fmt::format("the pool {} is not in the configuration", zone->family.pool));
+        } else if (!templates.contains(uuid)) {
+            dismiss(*zone, "its template has gone");
+        } else if (const std::string& wanted = pool->second.template_uuid;
+                   !wanted.empty() && uuid != wanted) {
+            dismiss(*zone,
+                    fmt::format("{} is another template now", pool->second.config.template_name));
         }
     }
 }
@@ -253,12 +283,15 @@ void Pools::forget(const Zone& gone) {
     if (own != pools_.end() && stands(gone) && young) {
         failed(own->second, {fmt::format("{} has gone as soon as it stood there", gone.name), 0});
     }
-    if (gone.family.pool.empty()) {  // else two that die at once would wake each other
+    if (!stands(gone)) {  // else two that die at once would wake each other
         for (auto& [name, pool] : pools_) {
             if (pool.trouble.lacks_memory) {
                 pool.trouble = try_again_now(pool.trouble);
             }
         }
+    }
+    if (gone.family.kind == Family::Kind::sealed) {
+        mediator_.pools_changed();
     }
 }
 

@@ -84,7 +84,10 @@ class Pools {
     };
 
     [[nodiscard]] PoolSeen see(const Pool& pool) const;
+    // It stands ready, and nothing is under way with it.
+    [[nodiscard]] bool is_left(const Zone& fork) const;
     [[nodiscard]] std::vector<const Zone*> standing(const Pool& pool) const;
+    [[nodiscard]] std::string uuid_of_template(const Pool& pool) const;
     void follow_template(Pool& pool);
     void serve_takers(Pool& pool);
     void refuse_late(Pool& pool, std::int64_t now_ms);
