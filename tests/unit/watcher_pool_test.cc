@@ -148,7 +148,8 @@ TEST_F(WatcherPoolTest, ANameIsGivenBeforeTheGuestLearnsItsOwn) {
     EXPECT_EQ(node(build, "name"), "build");
     EXPECT_EQ(node(build, "xenpack/fork/name"), "build");
     EXPECT_EQ(node(build, "xenpack/fork/address"), "10.0.0.7");
-    EXPECT_TRUE(domain("job-1").is_null());
+    const json job = domain("job-1");
+    EXPECT_TRUE(job.is_null() || job["uuid"] != build["uuid"]) << "the next may have its old name";
     ASSERT_TRUE(run_until(loop_, [this] { return control_.said("fork", "build", "ready after"); }));
     ASSERT_TRUE(run_until(loop_, [this] { return field("ready") == 1; }));
 }
