@@ -150,6 +150,27 @@ TEST_F(WatcherSelfForkTest, WhoAsksTooOftenIsNotListenedTo) {
         loop_, [&] { return answer() != last; }, 500));
 }
 
+// Whatever it is that it writes.
+TEST_F(WatcherSelfForkTest, WhoWritesWithoutEndIsNotListenedTo) {
+    begin_host();
+    for (int i = 0; i < 2 * static_cast<int>(kLookBurst); ++i) {
+        wish("");
+        (void)run_until(
+            loop_, [] { return false; }, 5);
+    }
+    wish("w1 99");
+    EXPECT_FALSE(run_until(
+        loop_, [&] { return answer() != "(nothing)"; }, 500));
+}
+
+TEST_F(WatcherSelfForkTest, NamesThatTheStoreCannotKeepAreRefused) {
+    config_.zone_defaults.self_forks = 256;
+    begin_host();
+    wish("w1 256 a-name-that-is-rather-long-for-a-zone-%d");
+    EXPECT_TRUE(answered("w1 refused the names of 256 forks are too long together"));
+    EXPECT_EQ(watcher_->status()["templates"], json::array());
+}
+
 TEST_F(WatcherSelfForkTest, AZoneThatCannotBeQuietRunsOnAndIsToldWhy) {
     begin_host("quiesce = fails\n");
     wish("w1 1");

@@ -20,6 +20,9 @@ constexpr char kSuffix[] = ".template";
 // Tells its requests from those that others number.
 constexpr std::uint64_t kSelfCaller = std::uint64_t{1} << 61;
 constexpr std::size_t kWishMostBytes = 256;
+// Of what is noted of a wish: with its path it has to fit into one message of the store's
+// (XENSTORE_PAYLOAD_MAX, 4096, xen/io/xs_wire.h).
+constexpr std::size_t kRecordMostBytes = 4000;
 
 std::vector<std::string> words_of(std::string_view text) {
     std::vector<std::string> words;
@@ -33,6 +36,14 @@ std::vector<std::string> words_of(std::string_view text) {
 
 std::string vm_of(const Zone& zone) {
     return "/vm/" + to_string(zone.key.uuid);
+}
+
+std::string record_of(const std::string& id, const std::vector<std::string>& names) {
+    std::string record = id;
+    for (const std::string& name : names) {
+        record += " " + name;
+    }
+    return record;
 }
 
 struct Heard {
@@ -131,34 +142,50 @@ void SelfForks::listen(const Zone& zone, std::int64_t now_ms) {
     ear.watch = std::move(*watch);
 }
 
+// One that was accepted and is not known here is an earlier daemon's, which got no further.
+bool SelfForks::has_answered(const ZoneKey& key, const guest::ForkWish& wish) const {
+    const auto text = store_.read(domain_path(key.domid, guest::kForkMeAnswerPath));
+    const auto answer = text && *text ? guest::parse_answer(**text) : std::nullopt;
+    return answer && answer->id == wish.id && answer->word != guest::WishAnswer::Word::accepted;
+}
+
+// Its watch may be what has called this, so that nothing may follow.
+void SelfForks::be_deaf(Ear& ear, std::int64_t until_ms) {
+    ear.deaf_until_ms = until_ms;
+    mediator_.self_forks_changed();
+    ear.watch.reset();
+}
+
 void SelfForks::hear(const ZoneKey& key) {
     const Zone* zone = zones_.find(key);
     const auto ear = ears_.find(key);
-    if (zone == nullptr || ear == ears_.end() || !can_wish(*zone) || wishes_.contains(key)) {
+    if (zone == nullptr || ear == ears_.end() || !can_wish(*zone)) {
         return;
+    }
+    const std::int64_t now_ms = Loop::now_ms();
+    if (!ear->second.looks.admit(now_ms)) {
+        be_deaf(ear->second,
+                now_ms + ear->second.looks.penalty_ms(now_ms, kWishPenaltyMs, kWishPenaltyMaxMs));
+        return;
+    }
+    if (wishes_.contains(key)) {
+        return;  // one at a time
     }
     const Heard heard = read_wish(store_, key);
     if (heard.text.empty()) {
         return;  // withdrawn, or there was none
     }
-    const auto before = store_.read(domain_path(key.domid, guest::kForkMeAnswerPath));
-    const auto answered = before && *before ? guest::parse_answer(**before) : std::nullopt;
-    // One that was accepted and is not known here is an earlier daemon's, which got no further.
-    if (heard.wish && answered && answered->id == heard.wish->id &&
-        answered->word != guest::WishAnswer::Word::accepted) {
+    if (heard.wish && has_answered(key, *heard.wish)) {
         return;
     }
-    const std::int64_t now_ms = Loop::now_ms();
     const std::string id = heard.wish ? heard.wish->id : "unknown";
-    if (!ear->second.flood.admit(now_ms)) {
+    if (!ear->second.wishes.admit(now_ms)) {
         const std::int64_t penalty_ms =
-            ear->second.flood.penalty_ms(now_ms, kWishPenaltyMs, kWishPenaltyMaxMs);
-        ear->second.deaf_until_ms = now_ms + penalty_ms;
+            ear->second.wishes.penalty_ms(now_ms, kWishPenaltyMs, kWishPenaltyMaxMs);
         answer(*zone, {id, guest::WishAnswer::Word::refused,
                        fmt::format("it asks too often, and is not listened to for {}",
                                    show_ms(penalty_ms))});
-        mediator_.self_forks_changed();
-        ear->second.watch.reset();  // the last thing done: it is what has called this
+        be_deaf(ear->second, now_ms + penalty_ms);
         return;
     }
     if (!heard.wish) {
@@ -201,6 +228,12 @@ Expected<std::vector<std::string>> SelfForks::judge(const Zone& zone,
     auto names = choose_names(pattern, wish.count, taken);
     if (names) {
         names->insert(names->begin(), zone.name);
+        if (record_of(wish.id, *names).size() > kRecordMostBytes) {
+            return fail_with(E2BIG,
+                             "the names of {} forks are too long together: wish for fewer, or for "
+                             "shorter names",
+                             wish.count);
+        }
     }
     return names;
 }
@@ -209,18 +242,14 @@ Expected<std::vector<std::string>> SelfForks::judge(const Zone& zone,
 void SelfForks::accept(const Zone& zone, const guest::ForkWish& asked, const std::string& text,
                        const std::vector<std::string>& names) {
     const auto path = [&](std::string_view below) { return domain_path(zone.key.domid, below); };
-    std::string record = asked.id;
-    for (const std::string& name : names) {
-        record += " " + name;
-    }
     const auto written =
         store_.write_guarded(path(guest::kForkMePath), text,
                              {{path(guest::kForkMeAnswerPath),
                                guest::format_answer({asked.id, guest::WishAnswer::Word::accepted})},
-                              {path(kWishPath), record}});
+                              {path(kWishPath), record_of(asked.id, names)}});
     if (!written) {
         if (written.error().code != ESRCH) {
-            mediator_.self_fork_said(zone, true, written.error().what);
+            answer(zone, {asked.id, guest::WishAnswer::Word::refused, written.error().what});
         }
         return;
     }

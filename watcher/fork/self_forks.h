@@ -37,7 +37,10 @@ namespace xenpack {
 // Wishes of one zone that are looked at: so many at once, and one in ten seconds in the long run.
 inline constexpr double kWishBurst = 5;
 inline constexpr double kWishesPerS = 0.1;
-// How long a zone that wishes more often is not listened to, and the longest.
+// Of whatever else it writes there, as where it withdraws a wish or writes one again.
+inline constexpr double kLookBurst = 30;
+inline constexpr double kLooksPerS = 1;
+// How long a zone that writes more often is not listened to, and the longest.
 inline constexpr std::int64_t kWishPenaltyMs = 60'000;
 inline constexpr std::int64_t kWishPenaltyMaxMs = 3'600'000;
 
@@ -68,7 +71,8 @@ class SelfForks {
     // A zone that is listened to.
     struct Ear {
         Store::WatchHandle watch{};
-        Flood flood{kWishBurst, kWishesPerS};
+        Flood looks{kLookBurst, kLooksPerS};
+        Flood wishes{kWishBurst, kWishesPerS};
         std::int64_t deaf_until_ms = 0;
     };
     // A wish that was accepted, until all has come of it that will.
@@ -83,6 +87,8 @@ class SelfForks {
 
     void listen(const Zone& zone, std::int64_t now_ms);
     void hear(const ZoneKey& key);
+    [[nodiscard]] bool has_answered(const ZoneKey& key, const guest::ForkWish& wish) const;
+    void be_deaf(Ear& ear, std::int64_t until_ms);
     [[nodiscard]] Expected<std::vector<std::string>> judge(const Zone& zone,
                                                            const guest::ForkWish& wish) const;
     void accept(const Zone& zone, const guest::ForkWish& wish, const std::string& text,
