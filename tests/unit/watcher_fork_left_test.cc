@@ -140,6 +140,17 @@ int table_let_go(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t*) {
     return 0;
 }
 
+int table_rename(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t*, const char* name) {
+    host.calls.push_back("rename " + name_of(domid) + " to " + name);
+    return 0;
+}
+
+int table_unpause(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t*) {
+    host.calls.push_back("unpause " + name_of(domid));
+    set_paused(domid, false);
+    return 0;
+}
+
 const xenpack_toolstack_ops& table() {
     static const xenpack_toolstack_ops kTable = [] {
         xenpack_toolstack_ops ops{};
@@ -161,6 +172,8 @@ const xenpack_toolstack_ops& table() {
         ops.feed = table_feed;
         ops.hold = table_hold;
         ops.let_go = table_let_go;
+        ops.rename = table_rename;
+        ops.unpause = table_unpause;
         return ops;
     }();
     return kTable;
@@ -410,6 +423,65 @@ TEST_F(WatcherForkLeftTest, OneWhoseTemplateHasGoneIsNotHandedOut) {
     EXPECT_THAT(taken.error().what, HasSubstr("there is no template base"));
     EXPECT_TRUE(soon([this] { return control_.said("fork", "job", "its template has gone"); }));
     EXPECT_THAT(host.calls, ElementsAre("destroy domain 5", "destroy domain 6"));
+}
+
+// Who has paused it alone may let it go: Xen counts pauses, and not whose they are.
+TEST_F(WatcherForkLeftTest, OneThatIsHeldForWantOfMemoryIsHandedOutHeld) {
+    host.free_kib = 0;
+    add_fork(5, "complete", XENPACK_DOMAIN_IS_PAUSED);
+    write(5, {{"xenpack/held", "guard"}, {"xenpack/pool", "jobs"}});
+    begin_with({{"jobs", "base", 1, 1, "job-%d", true, 1}});
+    ASSERT_TRUE(watcher_->take_fork("jobs", {{"name", "build"}}, {1, 1}));
+    ASSERT_TRUE(soon([this] { return control_.answers.contains(1); }));
+    EXPECT_TRUE(control_.answers.at(1));
+    EXPECT_EQ(node(5, "xenpack/pool-state"), "taken");
+    EXPECT_THAT(host.calls, ElementsAre("rename domain 5 to build"));
+    EXPECT_EQ(fork()["held"], true);
+    host.free_kib = 1 << 20;
+    say_low();
+    ASSERT_TRUE(has_done({"adopt 5", "let_go 5"}));
+}
+
+TEST_F(WatcherForkLeftTest, OneThatIsHeldAndNotReadyIsWaitedForAndNotHandedOut) {
+    host.free_kib = 0;
+    add_fork(5, "complete", XENPACK_DOMAIN_IS_PAUSED);
+    write(5, {{"xenpack/held", "guard"}, {"xenpack/pool", "jobs"}, {"xenpack/fork/seed", "00"}});
+    begin_with({{"jobs", "base", 1, 1, "job-%d", true, 1}});
+    const json pool = watcher_->status()["pools"].at(0);
+    EXPECT_EQ(pool["ready"], 0);
+    EXPECT_EQ(pool["making"], 1);
+}
+
+TEST_F(WatcherForkLeftTest, OneThatCanRunIsHandedOutBeforeOneThatIsHeld) {
+    host.free_kib = 0;
+    add_fork(5, "complete", XENPACK_DOMAIN_IS_PAUSED);
+    write(5, {{"xenpack/held", "guard"}, {"xenpack/pool", "jobs"}});
+    add_fork(6, "complete", XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_NEVER_RAN);
+    write(6, {{"xenpack/pool", "jobs"}, {"xenpack/fork/seed", "00"}});
+    begin_with({{"jobs", "base", 2, 2, "job-%d", false, 1}});
+    ASSERT_TRUE(watcher_->take_fork("jobs", {{"until", "running"}}, {1, 1}));
+    EXPECT_THAT(host.calls, ElementsAre("unpause domain 6"));
+    EXPECT_EQ(node(6, "xenpack/pool-state"), "taking");
+    EXPECT_EQ(node(5, "xenpack/pool-state"), "(nothing)");
+}
+
+TEST_F(WatcherForkLeftTest, OneThatCannotBeServedYetIsNotHandedOut) {
+    host.free_kib = 0;
+    host.adopted = -ENOMEM;
+    add_fork(5, "complete", XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_NEVER_RAN);
+    write(5, {{"xenpack/pool", "jobs"}, {"xenpack/fork/seed", "00"}});
+    begin_with({{"jobs", "base", 1, 1, "job-%d", false, 1}});
+    ASSERT_TRUE(has_done({"adopt 5"}));
+    const auto refused = watcher_->take_fork("jobs", json::object(), {1, 1});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, EAGAIN);
+    EXPECT_THAT(refused.error().what, HasSubstr("job cannot run yet"));
+    EXPECT_THAT(host.calls, IsEmpty());
+    EXPECT_EQ(node(5, "xenpack/pool-state"), "(nothing)");
+    host.adopted = 0;
+    ASSERT_TRUE(has_done({"adopt 5", "adopt 5"}));
+    ASSERT_TRUE(watcher_->take_fork("jobs", json::object(), {2, 1}));
+    EXPECT_THAT(host.calls, ElementsAre("unpause domain 5"));
 }
 
 // ---- templates ----------------------------------------------------------------------------------

@@ -147,8 +147,9 @@ class Forks {
     // EBUSY: it has forks.
     [[nodiscard]] Expected<void> remove_template(const std::string& name, std::uint64_t caller);
     // Hands out a fork of a pool's that stands ready: from now on it is "taking", and "taken" once
-    // it is answered for, as make_forks() is. It lets it run where it is paused. An error: it
-    // stands there as before. EEXIST: that name is taken.
+    // it is answered for, as make_forks() is. It lets it run where it was left paused; one that the
+    // guard holds goes on when that lets it. An error: it stands there as before. EEXIST: that name
+    // is taken; EAGAIN: it must not run yet; ESRCH: it is not there any more.
     [[nodiscard]] Expected<void> take(const ZoneKey& key, const TakeRequest& asked,
                                       std::uint64_t caller);
     // Makes a template of a zone and forks of that, which are ready when it is answered: all of it,
@@ -181,6 +182,8 @@ class Forks {
     [[nodiscard]] const Keeper& keeper() const { return keeper_; }
     // Somebody waits for what becomes of it.
     [[nodiscard]] bool is_awaited(const Zone& fork) const;
+    // It was left paused when it was made, and nobody has let it run; who is held runs otherwise.
+    [[nodiscard]] bool is_left_paused(const Zone& fork) const;
     // It is being destroyed.
     [[nodiscard]] bool is_leaving(const Zone& zone) const {
         return destroying_.contains(zone.key.uuid);

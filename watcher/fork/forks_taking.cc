@@ -40,6 +40,10 @@ bool Forks::is_awaited(const Zone& fork) const {
     return at != children_.end() && at->second->request != 0;
 }
 
+bool Forks::is_left_paused(const Zone& fork) const {
+    return (fork.domain.flags & XENPACK_DOMAIN_IS_PAUSED) != 0 && !keeper_.holds(fork.key);
+}
+
 bool Forks::is_being_taken(const Zone& fork) const {
     return std::ranges::any_of(requests_,
                                [&](const auto& each) { return each.second->takes == fork.key; });
@@ -101,7 +105,7 @@ Expected<void> Forks::let_out(const Zone& zone, const TakeRequest& asked) {
     }
     fault_point("take.marked");
     Expected<void> done = rename(zone, asked);
-    if (done && (zone.domain.flags & XENPACK_DOMAIN_IS_PAUSED) != 0) {
+    if (done && is_left_paused(zone)) {
         fault_point("take.renamed");
         done = rooms_.toolstack.unpause(key.domid, key.uuid);
         fault_point("take.unpaused");
@@ -132,6 +136,12 @@ Expected<void> Forks::take(const ZoneKey& key, const TakeRequest& asked, std::ui
     }
     if (auto fit = check_taking(*zone, asked, has_identity); !fit) {
         return fit;
+    }
+    if (keeper_.cannot_serve(key)) {
+        return fail_with(EAGAIN,
+                         "{} cannot run yet: Xen has no memory for what tells of it where it finds "
+                         "none; try again when there is some",
+                         zone->name);
     }
     const std::string old_name = zone->name;
     const std::string name = asked.name.empty() ? old_name : asked.name;

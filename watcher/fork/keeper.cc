@@ -41,6 +41,16 @@ bool Keeper::stands_still(const ZoneKey& key) const {
     return at != kept_.end() && (at->second.held || at->second.starved);
 }
 
+bool Keeper::holds(const ZoneKey& key) const {
+    const auto at = kept_.find(key);
+    return at != kept_.end() && at->second.held;
+}
+
+bool Keeper::cannot_serve(const ZoneKey& key) const {
+    const auto at = kept_.find(key);
+    return at != kept_.end() && !at->second.served && at->second.serve_ms > 0;
+}
+
 std::optional<Keeper::Waiting> Keeper::waiting(const ZoneKey& key) const {
     if (!stands_still(key)) {
         return std::nullopt;

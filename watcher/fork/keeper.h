@@ -81,6 +81,10 @@ class Keeper {
     [[nodiscard]] bool has_forks() const { return !kept_.empty(); }
     // It is held, or a processor of it waits for memory: it cannot be asked to hurry.
     [[nodiscard]] bool stands_still(const ZoneKey& key) const;
+    // It is paused by the guard, which alone may end that.
+    [[nodiscard]] bool holds(const ZoneKey& key) const;
+    // Its ring could not be served so far: it must not run.
+    [[nodiscard]] bool cannot_serve(const ZoneKey& key) const;
     [[nodiscard]] std::optional<Waiting> waiting(const ZoneKey& key) const;
     // What should be there above the floor for forks, by the last act(); as in GuardPlan.
     struct Wanted {

@@ -72,20 +72,23 @@ bool Pools::is_left(const Zone& fork) const {
     return stands(fork) && !has_ended(fork) && !forks_.is_leaving(fork) && !forks_.is_awaited(fork);
 }
 
-// Those that can be handed out: of the pool's template, while that is there.
+// Those that can be handed out: of the pool's template, while that is there. The oldest first, but
+// last those that memory has to come for before they go on.
 std::vector<const Zone*> Pools::standing(const Pool& pool) const {
     const std::set<std::string> templates = sealed_uuids(zones_);
     const std::string wanted = uuid_of_template(pool);
     std::vector<const Zone*> list;
     for (const Zone* zone : zones_.all()) {
-        const bool whole = !pool.config.running || forks_.is_ready(*zone) ||
-                           (zone->domain.flags & XENPACK_DOMAIN_IS_PAUSED) != 0;
+        const bool whole =
+            !pool.config.running || forks_.is_ready(*zone) || forks_.is_left_paused(*zone);
         const std::string& uuid = zone->family.template_uuid;
         if (is_left(*zone) && zone->family.pool == pool.config.name && whole &&
             templates.contains(uuid) && (wanted.empty() || uuid == wanted)) {
             list.push_back(zone);
         }
     }
+    std::ranges::stable_partition(
+        list, [&](const Zone* zone) { return !forks_.keeper().stands_still(zone->key); });
     return list;
 }
 
@@ -115,8 +118,7 @@ PoolSeen Pools::see(const Pool& pool) const {
             static_cast<std::size_t>(std::ranges::count_if(zones_.all(), [&](const Zone* zone) {
                 return stands(*zone) && zone->family.pool == pool.config.name &&
                        !forks_.is_ready(*zone) && !forks_.is_awaited(*zone) && !has_ended(*zone) &&
-                       !forks_.is_leaving(*zone) &&
-                       (zone->domain.flags & XENPACK_DOMAIN_IS_PAUSED) == 0;
+                       !forks_.is_leaving(*zone) && !forks_.is_left_paused(*zone);
             }));
     }
     const auto found = forks_.sealed_template(pool.config.template_name);
@@ -228,7 +230,7 @@ void Pools::make(Pool& pool, std::size_t count) {
     }
 }
 
-// The youngest first: the oldest are the next to be taken.
+// From the end: the first are the next to be taken.
 void Pools::give_up(Pool& pool, std::size_t count) {
     const auto list = standing(pool);
     for (std::size_t i = 0; i < std::min(count, list.size()); ++i) {
