@@ -202,9 +202,12 @@ GuardFork Keeper::view_of(const Zone& fork, Kept& kept, const Host& host, std::i
 }
 
 // Without its node the next daemon would not know whom to let go; but unheld it may be corrupted.
+// Who destroys a fork takes its nodes away first, and they must not come to be again.
 void Keeper::note_held(const Zone& fork, Kept& kept) {
-    const std::string path = domain_path(fork.key.domid, kHeldPath);
-    if (const auto noted = store_.make({{path, kHeldByGuard, XENPACK_STORE_HOST_ONLY}}); !noted) {
+    const auto noted =
+        store_.write_guarded(domain_path(fork.key.domid, "vm"), "/vm/" + to_string(fork.key.uuid),
+                             {{domain_path(fork.key.domid, kHeldPath), kHeldByGuard}});
+    if (!noted && noted.error().code != ESRCH) {
         fault(fork, kept, noted.error(), "that it is held is not known after a restart");
     }
 }
