@@ -484,6 +484,35 @@ TEST_F(WatcherForkLeftTest, OneThatCannotBeServedYetIsNotHandedOut) {
     EXPECT_THAT(host.calls, ElementsAre("unpause domain 5"));
 }
 
+// libxl takes the nodes away before the domain.
+TEST_F(WatcherForkLeftTest, OneThatIsBeingDestroyedIsNotHandedOutAndGetsNoNodesAnew) {
+    for (const std::uint32_t domid : {5U, 6U}) {
+        add_fork(domid, "complete", XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_NEVER_RAN);
+        write(domid, {{"xenpack/pool", "jobs"}, {"xenpack/fork/seed", "00"}});
+    }
+    begin_with({{"jobs", "base", 2, 2, "job-%d", false, 1}});
+    ASSERT_TRUE(store_->remove("/local/domain/5"));
+    ASSERT_TRUE(watcher_->take_fork("jobs", {{"until", "running"}}, {1, 1}));
+    EXPECT_THAT(store_->list("/local/domain/5").value(), IsEmpty());
+    EXPECT_EQ(node(6, "xenpack/pool-state"), "taking") << "the next is";
+    EXPECT_THAT(host.calls, ElementsAre("unpause domain 6"));
+}
+
+TEST_F(WatcherForkLeftTest, OneThatGoesWhileItIsHandedOutGetsNoNodesAnew) {
+    host.free_kib = 0;  // for the next one either
+    add_fork(5, "complete", XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_NEVER_RAN);
+    write(5, {{"xenpack/pool", "jobs"}, {"xenpack/fork/seed", "00"}});
+    begin_with({{"jobs", "base", 1, 1, "job-%d", false, 1}});
+    ASSERT_TRUE(watcher_->take_fork("jobs", {{"until", "running"}}, {1, 1}));
+    ASSERT_TRUE(store_->remove("/local/domain/5"));
+    ASSERT_TRUE(soon([] { return host.calls.size() == 2; }));
+    EXPECT_THAT(host.calls, ElementsAre("unpause domain 5", "destroy domain 5"));
+    pay();
+    ASSERT_TRUE(control_.answers.contains(1));
+    EXPECT_EQ(control_.answers.at(1).error().code, ESRCH);
+    EXPECT_THAT(store_->list("/local/domain/5").value(), IsEmpty());
+}
+
 // ---- templates ----------------------------------------------------------------------------------
 
 TEST_F(WatcherForkLeftTest, AZoneThatWasOnlyToldToBeQuietRunsOn) {

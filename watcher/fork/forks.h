@@ -237,7 +237,9 @@ class Forks {
 
     // Those of pools: in forks_taking.cc.
     [[nodiscard]] Expected<void> enter_pool(const ZoneKey& key, const std::string& pool);
-    [[nodiscard]] Expected<void> write_pool_state(const ZoneKey& key, const char* state);
+    // ESRCH: they have gone already, and stay so. Paths are below the domain's own.
+    using NodesBelow = std::vector<std::pair<std::string_view, std::string>>;
+    [[nodiscard]] Expected<void> write_nodes(const ZoneKey& key, const NodesBelow& nodes);
     [[nodiscard]] Expected<void> rename(const Zone& zone, const TakeRequest& asked);
     [[nodiscard]] Expected<void> let_out(const Zone& zone, const TakeRequest& asked);
     static void await_for(Child& child, const Request& taker);

@@ -53,17 +53,19 @@ Expected<void> Forks::enter_pool(const ZoneKey& key, const std::string& pool) {
     if (pool.empty()) {
         return {};
     }
-    auto made = rooms_.store.make(
-        {{domain_path(key.domid, kPoolPath), pool, XENPACK_STORE_HOST_ONLY, key.domid}});
-    rooms_.zones.read_again(key);
-    return made;
+    return write_nodes(key, {{kPoolPath, pool}});
 }
 
-Expected<void> Forks::write_pool_state(const ZoneKey& key, const char* state) {
-    auto made = rooms_.store.make(
-        {{domain_path(key.domid, kPoolStatePath), state, XENPACK_STORE_HOST_ONLY, key.domid}});
+// Who destroys it takes its nodes away first: they must not come to be again.
+Expected<void> Forks::write_nodes(const ZoneKey& key, const NodesBelow& nodes) {
+    std::vector<std::pair<std::string, std::string>> writes;
+    for (const auto& [below, value] : nodes) {
+        writes.emplace_back(domain_path(key.domid, below), value);
+    }
+    auto written = rooms_.store.write_guarded(domain_path(key.domid, "vm"),
+                                              "/vm/" + to_string(key.uuid), writes);
     rooms_.zones.read_again(key);
-    return made;
+    return written;
 }
 
 // Also to itself, where it has not been told yet who it is.
@@ -78,19 +80,19 @@ Expected<void> Forks::rename(const Zone& zone, const TakeRequest& asked) {
             return renamed;
         }
     }
-    std::vector<Store::Node> nodes;
+    NodesBelow nodes;
     if (!asked.name.empty()) {
-        nodes.push_back({domain_path(key.domid, guest::kNamePath), asked.name});
+        nodes.emplace_back(guest::kNamePath, asked.name);
     }
     if (!asked.address.empty()) {
-        nodes.push_back({domain_path(key.domid, guest::kAddressPath), asked.address});
+        nodes.emplace_back(guest::kAddressPath, asked.address);
     }
-    return nodes.empty() || is_ready(zone) ? Expected<void>() : rooms_.store.make(nodes);
+    return nodes.empty() || is_ready(zone) ? Expected<void>() : write_nodes(key, nodes);
 }
 
 void Forks::take_back_name(const ZoneKey& key, const std::string& name) {
     (void)rooms_.toolstack.rename(key.domid, key.uuid, name);
-    (void)rooms_.store.make({{domain_path(key.domid, guest::kNamePath), name}});
+    (void)write_nodes(key, {{guest::kNamePath, name}});
     (void)rooms_.store.remove(domain_path(key.domid, guest::kAddressPath));
     (void)rooms_.store.remove(domain_path(key.domid, kPoolStatePath));
     rooms_.zones.read_again(key);
@@ -100,7 +102,7 @@ void Forks::take_back_name(const ZoneKey& key, const std::string& name) {
 Expected<void> Forks::let_out(const Zone& zone, const TakeRequest& asked) {
     const ZoneKey key = zone.key;
     const std::string old_name = zone.name;
-    if (auto marked = write_pool_state(key, "taking"); !marked) {
+    if (auto marked = write_nodes(key, {{kPoolStatePath, "taking"}}); !marked) {
         return marked;
     }
     fault_point("take.marked");
@@ -182,7 +184,7 @@ Expected<void> Forks::take(const ZoneKey& key, const TakeRequest& asked, std::ui
 
 // One of which that cannot be written would be taken away later, from who has it by then.
 Expected<void> Forks::keep_taken(const Request& request) {
-    auto kept = write_pool_state(*request.takes, "taken");
+    auto kept = write_nodes(*request.takes, {{kPoolStatePath, "taken"}});
     if (!kept) {
         say(ForkNews::Kind::fault, request.names.front(), *request.takes,
             "it is taken away, as the store does not keep that it was handed out: " +
