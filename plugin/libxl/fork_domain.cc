@@ -203,15 +203,18 @@ std::vector<std::string> why_no_sharing(int code) {
 }
 
 // Xen has rings for sharing with a PV dom0 only (xen/common/vm_event.c, vm_event_domctl).
-std::vector<std::string> check_dom0(xc_interface* xc) {
+Expected<std::vector<std::string>> check_dom0(xc_interface* xc) {
     xc_domaininfo_t dom0{};
-    if (xc_domain_getinfolist(xc, 0, 1, &dom0) == 1 && dom0.domain == 0 &&
-        (dom0.flags & XEN_DOMINF_hvm_guest) != 0) {
-        return {
-            "dom0 is PVH, and only from a PV dom0 can forks be kept whole when memory runs out: "
-            "boot Xen without dom0=pvh"};
+    if (xc_domain_getinfolist(xc, 0, 1, &dom0) != 1) {
+        return hypercall_failure("cannot ask Xen about dom0", errno);
     }
-    return {};
+    std::vector<std::string> missing;
+    if (dom0.domain == 0 && (dom0.flags & XEN_DOMINF_hvm_guest) != 0) {
+        missing.emplace_back(
+            "dom0 is PVH, and only from a PV dom0 can forks be kept whole when memory runs out: "
+            "boot Xen without dom0=pvh");
+    }
+    return missing;
 }
 
 }  // namespace
@@ -225,9 +228,12 @@ Expected<std::vector<std::string>> ForkDomains::missing() {
         return std::vector<std::string>{
             "this host cannot run PVH domains: hardware virtualisation is missing or switched off"};
     }
-    std::vector<std::string> missing = check_dom0(xc_);
-    const auto add = [&missing](std::vector<std::string> more) {
-        missing.insert(missing.end(), more.begin(), more.end());
+    auto missing = check_dom0(xc_);
+    if (!missing) {
+        return missing;
+    }
+    const auto add = [&missing](const std::vector<std::string>& more) {
+        missing->insert(missing->end(), more.begin(), more.end());
         return missing;
     };
     if ((host.capabilities & XEN_SYSCTL_PHYSCAP_hap) == 0) {

@@ -614,6 +614,16 @@ static void what_is_missing_is_named_one_by_one(void** state) {
     assert_int_equal(fake_host_plugin()->fork_missing(*state, text, sizeof text), 0);
 }
 
+static void what_cannot_be_asked_is_not_taken_for_there(void** state) {
+    char text[256];
+
+    xen.physinfo.capabilities = XEN_SYSCTL_PHYSCAP_hvm | XEN_SYSCTL_PHYSCAP_hap;
+    xen.fail_list = EPERM;
+    assert_int_equal(fake_host_plugin()->fork_missing(*state, text, sizeof text), -EPERM);
+    assert_non_null(strstr(fake_host_plugin()->last_error(*state), "cannot ask Xen about dom0"));
+    xen.fail_list = 0;
+}
+
 static void without_hardware_nothing_is_tried(void** state) {
     char text[256];
 
@@ -661,6 +671,7 @@ int main(void) {
         FORK_TEST(a_name_that_a_fork_is_getting_is_taken),
         FORK_TEST(a_host_says_what_it_lacks),
         FORK_TEST(what_is_missing_is_named_one_by_one),
+        FORK_TEST(what_cannot_be_asked_is_not_taken_for_there),
         FORK_TEST(without_hardware_nothing_is_tried),
     };
 
