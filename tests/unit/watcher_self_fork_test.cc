@@ -181,6 +181,19 @@ TEST_F(WatcherSelfForkTest, AZoneThatCannotBeQuietRunsOnAndIsToldWhy) {
     EXPECT_EQ(watcher_->status()["reservations"], json::array());
 }
 
+// As where two of its programs ask: the later wish is in the place of the earlier.
+TEST_F(WatcherSelfForkTest, WhatItWishesWhileAnotherWishIsUnderWayIsHeardAfterThat) {
+    begin_host("quiesce = fails\n");
+    wish("w1 1");
+    ASSERT_TRUE(answered("w1 accepted"));
+    wish("w2 1");
+    EXPECT_TRUE(answered("w1 refused web does not become a template"));
+    EXPECT_TRUE(answered("w2 refused web does not become a template"));
+    EXPECT_FALSE(run_until(
+        loop_, [this] { return !answer().starts_with("w2 refused"); }, 500))
+        << "and each once";
+}
+
 TEST_F(WatcherSelfForkTest, WithoutMemoryNothingHappens) {
     config_.fork_reserve_kib = 300 * kMib;
     begin_host();

@@ -322,6 +322,11 @@ bool SelfForks::forks_answered(std::uint64_t caller, const Expected<std::vector<
         wishes_.erase(at);
         (void)store_.remove(domain_path(key.domid, kWishPath));
         answer(*zone, {id, guest::WishAnswer::Word::refused, made.error().what});
+        if (const auto ear = ears_.find(key); ear != ears_.end()) {
+            // Then what it has written meanwhile is heard.
+            be_deaf(ear->second,
+                    std::max(ear->second.deaf_until_ms, Loop::now_ms() + kRefusalStandsMs));
+        }
         return true;
     }
     // There is no way back: its place at least has to be taken.

@@ -40,6 +40,9 @@ inline constexpr double kWishesPerS = 0.1;
 // Of whatever else it writes there, as where it withdraws a wish or writes one again.
 inline constexpr double kLookBurst = 30;
 inline constexpr double kLooksPerS = 1;
+// How long the refusal of a wish that was accepted first stands, before another one is heard that
+// the zone has written meanwhile: there is one place for answers.
+inline constexpr std::int64_t kRefusalStandsMs = 2'000;
 // How long a zone that writes more often is not listened to, and the longest.
 inline constexpr std::int64_t kWishPenaltyMs = 60'000;
 inline constexpr std::int64_t kWishPenaltyMaxMs = 3'600'000;
