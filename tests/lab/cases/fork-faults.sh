@@ -11,18 +11,6 @@ seal_points="suspended paused recorded devices reset renamed"
 fork_points="intent created memory params ring store introduced unpaused known recorded devices complete"
 printf '[host]\nreserve = 200M\nstart-reserve = 0M\nemergency = 60M\ndom0-floor = 700M\n[zone]\nmanage = no\n' >/etc/xenpack/xenpack.conf
 
-# dies_at POINT COMMAND...: with the daemon killed at that point the command fails, and it is the point
-# that killed it.
-dies_at() {
-    local point=$1 status=0
-    shift
-    XENPACK_FAULT=$point daemon_start || return 1
-    "$@" && printf 'it has succeeded\n' && return 1
-    eventually 30 daemon_ended || { printf 'the daemon lives\n' && return 1; }
-    status=$(<"$lab_state/xenpackd.status")
-    is "$status" -eq 137
-}
-
 # runs_or_sealed: the zone is what it was, or the template that it was to be; and nothing between.
 runs_or_sealed() {
     if zone_domid base >/dev/null; then is_sealed base && gone zone; else

@@ -2,9 +2,9 @@
 # shellcheck shell=bash disable=SC1091,SC2154
 # lab: xen=memshr memory=3072 dom0=800M timeout=600
 # A pool keeps three forks ready, each with a disk and a network: they wait for their template, stand
-# there without running, are taken, destroyed and replaced, and outlive the daemon without one too many.
-# And a zone forks itself: one fork takes its place and its name, the others have names of their own,
-# and the template goes with the last of them.
+# there without running, are taken, destroyed and replaced, and outlive the daemon without one too many,
+# whenever it dies. And a zone with a disk forks itself: one fork takes its place and its name, the others
+# have names of their own, and the template goes with the last of them.
 . /lab/lab.sh
 . /lab/daemon.sh
 . /lab/forks.sh
@@ -110,6 +110,20 @@ check "what was taken runs" grep -qE '^kept-31 .* (r|-b)' <(xl list)
 check "one is taken of the next daemon" xenpack take jobs --name after-32
 check "its place is filled again" eventually 30 pool_is ready 3
 
+# ---- The daemon dies while it hands one out, which nobody has got then
+for point in marked renamed unpaused; do
+    check "the daemon ends" daemon_stop
+    check "it dies at take.$point" dies_at "take.$point" xenpack take jobs --name lost-33
+    check "it starts again" daemon_start
+    check "the one that was being handed out at take.$point is gone" eventually 60 gone lost-33
+    check "the pool is full" eventually 60 pool_is ready 3
+    mapfile -t standing < <(jobs)
+    check "with three forks" is "${#standing[@]}" -eq 3
+    check "each is whole, and has not run" stand "${standing[@]}"
+    check "nothing else is taken or lost" pool_is taken 2
+done
+check "no intent is left" is "$(find "$forks_state" -type f | wc -l)" -eq 0
+
 # ---- Fewer, and no pool any more
 configuration '[pool jobs]' 'template = base' 'ready = 1' 'name = job-%d' '[zone lone]' 'self-forks = 3'
 one_job() { is "$(jobs | wc -l)" -eq 1; }
@@ -126,9 +140,11 @@ check "the template can be removed" eventually 30 xenpack template rm base
 check "every page and every node is back" eventually 60 as_before "$lab_state/empty"
 
 # ---- A zone forks itself
-check "a zone is created" zone_create lone memory=128
+truncate -s 16M "$lab_state/lone.img"
+check "a zone is created" zone_create lone memory=128 "xdisk=$lab_state/lone.img"
 check "and up" zone_up lone
 check "it has something in its memory" zone_do lone alloc 24
+check "and on its disk" zone_do lone disk-write 7 first
 domid=$(zone_domid lone)
 for name in lone lone-1 lone-2; do zone_skip "$name"; done
 said() { printf '%s\n' "$2" && grep -q "$1" <<<"$2"; }
@@ -146,6 +162,14 @@ check "each calls itself by its name" own_names "$lab_state/who"
 check "no two have the same random numbers" all_differ random "$lab_state/who"
 check "each has all of its memory" ask_all check lone lone-1 lone-2
 check "a fork cannot be forked" said 'FAILED.*this zone is a fork' "$(zone_do lone fork-itself 1)"
+disk_before=$(sha1sum "$lab_state/lone.img")
+ask_all 'disk-read 7' lone lone-1 lone-2 >"$lab_state/read"
+check "each has what was on its disk" is "$(grep -c 'tag=first' "$lab_state/read")" -eq 3
+check "each writes to its own" ask_all 'disk-write 7 {}' lone lone-1 lone-2
+ask_all 'disk-read 7' lone lone-1 lone-2 >"$lab_state/read"
+own_tags() { awk '$0 !~ "tag=" $1 "$" { print; bad = 1 } END { exit bad || NR != 3 }' "$lab_state/read"; }
+check "and finds it there" own_tags
+check "the disk itself is as it was" is "$(sha1sum "$lab_state/lone.img")" = "$disk_before"
 for name in lone lone-1 lone-2; do xl destroy "$name"; done
 check "the template goes with the last of them" eventually 60 gone lone.template
 check "every page and every node is back" eventually 60 as_before "$lab_state/empty"

@@ -77,6 +77,18 @@ refused() {
     is "$status" -ne 0 && is "$status" -lt 126 && is "$(wc -l <<<"$said")" -eq 1 && grep -qi -- "$text" <<<"$said"
 }
 
+# dies_at POINT COMMAND...: with the daemon killed at that point the command fails, and it is the point
+# that killed it.
+dies_at() {
+    local point=$1 status=0
+    shift
+    XENPACK_FAULT=$point daemon_start || return 1
+    "$@" && printf 'it has succeeded\n' && return 1
+    eventually 30 daemon_ended || { printf 'the daemon lives\n' && return 1; }
+    status=$(<"$lab_state/xenpackd.status")
+    is "$status" -eq 137
+}
+
 # ---- The store: what libxl makes for a restored domain, and what the plugin makes for a fork.
 
 # tree NAME: the domain's nodes and who may do what with them, without what is its own. (dom0 may
