@@ -78,6 +78,7 @@ class WatcherPoolTest : public ::testing::Test {
         return answer();
     }
     json field(const char* name) { return watcher_->status()["pools"][0][name]; }
+    std::size_t children() { return watcher_->status()["templates"][0]["children"]; }
     json domain(const std::string& name) {
         const json status = watcher_->status();
         for (const json& each : status["unmanaged"]) {
@@ -290,6 +291,23 @@ TEST_F(WatcherPoolTest, AReloadTakesEffect) {
         return watcher_->status()["templates"][0]["children"] == 1;
     })) << "the taken one stays";
     EXPECT_EQ(domain("job-1")["taken"], true);
+}
+
+TEST_F(WatcherPoolTest, WhatStandsOfAnotherTemplateIsNotHandedOutWhereTheNewOneIsYetToCome) {
+    begin_full(jobs(2));
+    config_.pools.front().template_name = "next";
+    ASSERT_TRUE(watcher_->reload());
+    EXPECT_EQ(field("ready"), 0);
+    const auto refused = take();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, EAGAIN);
+    EXPECT_THAT(refused.error().what, HasSubstr("there is no template next"));
+    ASSERT_TRUE(run_until(loop_, [this] { return children() == 0; }));
+    EXPECT_TRUE(control_.said("fork", "job-1", "its template is not the next that"));
+    EXPECT_THAT(field("why").get<std::string>(), HasSubstr("there is no template next"));
+    config_.pools.front().template_name = "base";
+    ASSERT_TRUE(watcher_->reload());
+    ASSERT_TRUE(run_until(loop_, [this] { return field("ready") == 2; }));
 }
 
 TEST_F(WatcherPoolTest, AHostWithoutSharingSaysWhatItLacks) {

@@ -72,18 +72,16 @@ bool Pools::is_left(const Zone& fork) const {
     return stands(fork) && !has_ended(fork) && !forks_.is_leaving(fork) && !forks_.is_awaited(fork);
 }
 
-// Those that can be handed out: of the pool's template, while that is there. The oldest first, but
-// last those that memory has to come for before they go on.
+// Those that can be handed out: of the template that the pool is of now. The oldest first, but last
+// those that memory has to come for before they go on.
 std::vector<const Zone*> Pools::standing(const Pool& pool) const {
-    const std::set<std::string> templates = sealed_uuids(zones_);
     const std::string wanted = uuid_of_template(pool);
     std::vector<const Zone*> list;
     for (const Zone* zone : zones_.all()) {
         const bool whole =
             !pool.config.running || forks_.is_ready(*zone) || forks_.is_left_paused(*zone);
-        const std::string& uuid = zone->family.template_uuid;
         if (is_left(*zone) && zone->family.pool == pool.config.name && whole &&
-            templates.contains(uuid) && (wanted.empty() || uuid == wanted)) {
+            !wanted.empty() && zone->family.template_uuid == wanted) {
             list.push_back(zone);
         }
     }
@@ -187,8 +185,8 @@ void Pools::follow_template(Pool& pool) {
     }
 }
 
-// Those that no pool hands out any more. Of what a template's forks have not touched nothing is
-// left once that one is gone.
+// Those that no pool hands out any more: also where its template is yet to come. Of what a
+// template's forks have not touched nothing is left once that one is gone.
 void Pools::give_up_strangers() {
     const std::set<std::string> templates = sealed_uuids(zones_);
     for (const Zone* zone : zones_.all()) {
@@ -202,10 +200,9 @@ void Pools::give_up_strangers() {
                     fmt::format("the pool {} is not in the configuration", zone->family.pool));
         } else if (!templates.contains(uuid)) {
             dismiss(*zone, "its template has gone");
-        } else if (const std::string& wanted = pool->second.template_uuid;
-                   !wanted.empty() && uuid != wanted) {
-            dismiss(*zone,
-                    fmt::format("{} is another template now", pool->second.config.template_name));
+        } else if (uuid != pool->second.template_uuid) {
+            dismiss(*zone, fmt::format("its template is not the {} that the pool {} is of",
+                                       pool->second.config.template_name, zone->family.pool));
         }
     }
 }
