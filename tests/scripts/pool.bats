@@ -146,7 +146,7 @@ pool_field() { "$XENPACK" pool list --json | sed -nE "s/^ *\"$1\": (.*[^,]),?\$/
     await "$dir/log" 'web (1): found' 5
     "$XENPACK" template create web --name base
     await "$dir/log" 'job-1 .*fork: ready after' 5
-    refused 1 'has its identity already' take jobs --address 10.0.0.7
+    refused 1 'have their identity already' take jobs --address 10.0.0.7
     run "$XENPACK" take jobs --name now
     echo "$output"
     [[ $output =~ ^now\ \([0-9]+\)\ \ ready\ after\ 0\ ms$ ]]

@@ -310,6 +310,47 @@ TEST_F(WatcherPoolTest, WhatStandsOfAnotherTemplateIsNotHandedOutWhereTheNewOneI
     ASSERT_TRUE(run_until(loop_, [this] { return field("ready") == 2; }));
 }
 
+TEST_F(WatcherPoolTest, WhatCannotBeIsRefusedBeforeAForkIsMadeForIt) {
+    config_.pools = {jobs(0)};
+    begin_host();
+    const auto refused_with = [this](const json& asked) {
+        const auto refused = watcher_->take_fork("jobs", asked, {++last_, 1});
+        return refused ? 0 : refused.error().code;
+    };
+    const auto check_all = [&] {
+        for (const char* asked :
+             {R"({"name":"a/b"})", R"({"name":"17"})", R"({"timeout_ms":1})",
+              R"({"timeout_ms":3600001})", R"({"address":"banana"})", R"({"address":"a\nb"})"}) {
+            EXPECT_EQ(refused_with(json::parse(asked)), EINVAL) << asked;
+        }
+    };
+    check_all();
+    EXPECT_EQ(refused_with({{"name", "web"}}), EEXIST);
+    EXPECT_EQ(refused_with(json::object()), EAGAIN) << "there is no template yet";
+    seal();
+    check_all();
+    EXPECT_EQ(refused_with({{"name", "base"}}), EEXIST);
+    EXPECT_EQ(refused_with({{"name", "one"}}), 0);
+    EXPECT_EQ(refused_with({{"name", "one"}}), EEXIST) << "the first of them waits for it";
+    config_.pools.front().running = true;
+    ASSERT_TRUE(watcher_->reload());
+    EXPECT_EQ(refused_with({{"address", "10.0.0.7"}}), EINVAL);
+    ASSERT_TRUE(run_until(loop_, [this] { return field("taken") == 1; }));
+    EXPECT_EQ(children(), 1U) << "none was made in vain";
+}
+
+TEST_F(WatcherPoolTest, OfATemplateWithoutReportersNoneIsGivenAnAddress) {
+    config_.pools = {jobs(0)};
+    begin_host();
+    ASSERT_TRUE(watcher_->make_template({{"zone", "web"}, {"name", "base"}, {"identity", "none"}},
+                                        {++last_, 1}));
+    ASSERT_TRUE(answer());
+    const auto refused = take({{"address", "10.0.0.7"}});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, EINVAL);
+    EXPECT_THAT(refused.error().what, HasSubstr("take no identity"));
+}
+
 TEST_F(WatcherPoolTest, AHostWithoutSharingSaysWhatItLacks) {
     config_.pools = {jobs(1)};
     std::ofstream(directory_ / "host.sim") << kHost << "sharing = no\n[zone web]\n" << kZone;

@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "watcher/fork/asked.h"
 #include "watcher/fork/brood.h"
 #include "watcher/fork/intents.h"
 #include "watcher/fork/keeper.h"
@@ -41,10 +42,6 @@ namespace xenpack {
 
 // Forks that the toolstack makes at the same time.
 inline constexpr std::size_t kMostBuilding = 8;
-// How long a guest has to answer where nobody says, and the longest and shortest it may be.
-inline constexpr std::int64_t kAnswerMs = 60'000;
-inline constexpr std::int64_t kAnswerMostMs = 3'600'000;
-inline constexpr std::int64_t kAnswerLeastMs = 100;
 // After a domain could not be destroyed.
 inline constexpr std::int64_t kDestroyAgainMs = 10'000;
 
@@ -152,6 +149,8 @@ class Forks {
     // is taken; EAGAIN: it must not run yet; ESRCH: it is not there any more.
     [[nodiscard]] Expected<void> take(const ZoneKey& key, const TakeRequest& asked,
                                       std::uint64_t caller);
+    // Whether that can be asked of any fork. EINVAL; EEXIST: that name is taken.
+    [[nodiscard]] Expected<void> check_take(const TakeRequest& asked) const;
     // Makes a template of a zone and forks of that, which are ready when it is answered: all of it,
     // or the zone runs on; but once it is sealed there is no way back, and only the forks may be
     // wanting. Of a template that is there the forks alone. Memory is promised before anything

@@ -36,10 +36,11 @@ std::string parts_sentence(const xenpack_fork_result& parts) {
 }
 
 Expected<void> check_request(const ForksRequest& asked) {
-    if (asked.timeout_ms < kAnswerLeastMs || asked.timeout_ms > kAnswerMostMs) {
-        return fail_with(EINVAL, "a timeout of {} is not between {} and {}",
-                         show_ms(asked.timeout_ms), show_ms(kAnswerLeastMs),
-                         show_ms(kAnswerMostMs));
+    if (auto timeout = check_timeout(asked.timeout_ms); !timeout) {
+        return timeout;
+    }
+    if (auto address = check_address(asked.address); !address) {
+        return address;
     }
     if (asked.paused && asked.until == Until::ready) {
         return fail_with(EINVAL,
@@ -48,11 +49,7 @@ Expected<void> check_request(const ForksRequest& asked) {
     }
     if (!asked.address.empty() && asked.count > 1) {
         return fail_with(EINVAL, "{} forks cannot all have the address {}: give it to one fork",
-                         asked.count, guest::as_sentence(asked.address));
-    }
-    if (!guest::is_address(asked.address)) {
-        return fail_with(EINVAL, "an address is at most {} printable characters",
-                         guest::kAddressMaxBytes);
+                         asked.count, asked.address);
     }
     return {};
 }

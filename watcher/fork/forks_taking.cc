@@ -13,24 +13,8 @@
 namespace xenpack {
 namespace {
 
-// What can be asked of this fork.
-Expected<void> check_taking(const Zone& zone, const TakeRequest& asked, bool has_identity) {
-    if (asked.timeout_ms < kAnswerLeastMs || asked.timeout_ms > kAnswerMostMs) {
-        return fail_with(EINVAL, "a timeout of {} is not between {} and {}",
-                         show_ms(asked.timeout_ms), show_ms(kAnswerLeastMs),
-                         show_ms(kAnswerMostMs));
-    }
-    if (!guest::is_address(asked.address)) {
-        return fail_with(EINVAL, "an address is at most {} printable characters",
-                         guest::kAddressMaxBytes);
-    }
-    if (!asked.address.empty() && has_identity) {
-        return fail_with(EINVAL,
-                         "{} has its identity already, and cannot be given an address: pools with "
-                         "keep = paused can",
-                         zone.name);
-    }
-    return asked.name.empty() ? Expected<void>() : check_name(asked.name);
+Expected<void> is_taken(const std::string& name) {
+    return fail_with(EEXIST, "a domain is named {} already: choose another name", name);
 }
 
 }  // namespace
@@ -68,13 +52,28 @@ Expected<void> Forks::write_nodes(const ZoneKey& key, const NodesBelow& nodes) {
     return written;
 }
 
+Expected<void> Forks::check_take(const TakeRequest& asked) const {
+    if (auto timeout = check_timeout(asked.timeout_ms); !timeout) {
+        return timeout;
+    }
+    if (auto address = check_address(asked.address); !address) {
+        return address;
+    }
+    if (asked.name.empty()) {
+        return {};
+    }
+    if (auto good = check_name(asked.name); !good) {
+        return good;
+    }
+    return names_taken().contains(asked.name) ? is_taken(asked.name) : Expected<void>();
+}
+
 // Also to itself, where it has not been told yet who it is.
 Expected<void> Forks::rename(const Zone& zone, const TakeRequest& asked) {
     const ZoneKey key = zone.key;
     if (!asked.name.empty() && asked.name != zone.name) {
-        if (names_taken().contains(asked.name)) {
-            return fail_with(EEXIST, "a domain is named {} already: choose another name",
-                             asked.name);
+        if (names_taken().contains(asked.name)) {  // since it was checked
+            return is_taken(asked.name);
         }
         if (auto renamed = rooms_.toolstack.rename(key.domid, key.uuid, asked.name); !renamed) {
             return renamed;
@@ -136,8 +135,9 @@ Expected<void> Forks::take(const ZoneKey& key, const TakeRequest& asked, std::ui
         (!has_identity && child == children_.end())) {
         return fail_with(ESRCH, "that fork is not there any more");
     }
-    if (auto fit = check_taking(*zone, asked, has_identity); !fit) {
-        return fit;
+    if (!asked.address.empty() && has_identity) {
+        return fail_with(EINVAL, "{} has its identity already, and cannot be given an address",
+                         zone->name);
     }
     if (keeper_.cannot_serve(key)) {
         return fail_with(EAGAIN,

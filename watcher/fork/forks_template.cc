@@ -52,14 +52,6 @@ Expected<void> check_zone(const Zone& zone, bool is_ready) {
     return {};
 }
 
-Expected<void> check_timeout(std::int64_t timeout_ms) {
-    if (timeout_ms < kAnswerLeastMs || timeout_ms > kAnswerMostMs) {
-        return fail_with(EINVAL, "a timeout of {} is not between {} and {}", show_ms(timeout_ms),
-                         show_ms(kAnswerLeastMs), show_ms(kAnswerMostMs));
-    }
-    return {};
-}
-
 }  // namespace
 
 Expected<Zone*> Forks::find_template(const std::string& name) const {

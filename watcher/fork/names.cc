@@ -14,15 +14,6 @@ bool is_number(std::string_view text) {
     return std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// For a sentence: short, and nothing in it that a terminal would act on.
-std::string quoted(std::string_view text) {
-    std::string safe = "'";
-    for (const char c : text.substr(0, 80)) {
-        safe += c >= ' ' && c <= '~' ? c : '?';
-    }
-    return safe + (text.size() > 80 ? "...'" : "'");
-}
-
 std::string numbered(std::string_view pattern, std::size_t mark, unsigned number) {
     return fmt::format("{}{}{}", pattern.substr(0, mark), number,
                        pattern.substr(mark + kNumberMark.size()));
@@ -51,6 +42,14 @@ Expected<void> check_pattern(std::string_view pattern, unsigned count) {
 }
 
 }  // namespace
+
+std::string quoted(std::string_view text) {
+    std::string safe = "'";
+    for (const char c : text.substr(0, 80)) {
+        safe += c >= ' ' && c <= '~' ? c : '?';
+    }
+    return safe + (text.size() > 80 ? "...'" : "'");
+}
 
 Expected<void> check_name(std::string_view name) {
     if (!guest::is_word(name)) {

@@ -17,6 +17,10 @@ inline constexpr unsigned kMostForksAtOnce = 4096;
 // What a pattern has in the place of a number.
 inline constexpr std::string_view kNumberMark = "%d";
 
+// What somebody has given, for a sentence: in quotes, short, in one line, and nothing in it that a
+// terminal would act on.
+[[nodiscard]] std::string quoted(std::string_view text);
+
 // A domain's name that is a host's name too (watcher/guest/fork_text.h, is_word), and no number,
 // which would be a domid. Error code EINVAL.
 [[nodiscard]] Expected<void> check_name(std::string_view name);

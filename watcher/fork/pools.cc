@@ -80,8 +80,8 @@ std::vector<const Zone*> Pools::standing(const Pool& pool) const {
     for (const Zone* zone : zones_.all()) {
         const bool whole =
             !pool.config.running || forks_.is_ready(*zone) || forks_.is_left_paused(*zone);
-        if (is_left(*zone) && zone->family.pool == pool.config.name && whole &&
-            !wanted.empty() && zone->family.template_uuid == wanted) {
+        if (is_left(*zone) && zone->family.pool == pool.config.name && whole && !wanted.empty() &&
+            zone->family.template_uuid == wanted) {
             list.push_back(zone);
         }
     }
@@ -315,6 +315,34 @@ void Pools::tell(Pool& pool, std::string why_not, bool lacks_template) {
 
 // ---- handing out --------------------------------------------------------------------------------
 
+// What no fork of the pool can be, whichever it is: else one would be made for it in vain.
+Expected<void> Pools::check_take(const Pool& pool, const TakeRequest& asked) const {
+    if (auto good = forks_.check_take(asked); !good) {
+        return good;
+    }
+    if (!asked.address.empty() && pool.config.running) {
+        return fail_with(EINVAL,
+                         "forks of the pool {} have their identity already, and cannot be given an "
+                         "address: those of pools with keep = paused can",
+                         pool.config.name);
+    }
+    const auto found = forks_.sealed_template(pool.config.template_name);
+    if (!asked.address.empty() && found && !(*found)->family.has_reporter) {
+        return fail_with(EINVAL, "forks of {} take no identity, and so no address", (*found)->name);
+    }
+    for (const auto& [name, other] : pools_) {
+        if (!asked.name.empty() && std::ranges::any_of(other.takers, [&](const Taker& taker) {
+                return taker.asked.name == asked.name;
+            })) {
+            return fail_with(EEXIST,
+                             "somebody who waits for a fork has asked for the name {} already: "
+                             "choose another name",
+                             asked.name);
+        }
+    }
+    return {};
+}
+
 Expected<void> Pools::take(const std::string& name, const TakeRequest& asked,
                            std::uint64_t caller) {
     const auto at = pools_.find(name);
@@ -323,6 +351,9 @@ Expected<void> Pools::take(const std::string& name, const TakeRequest& asked,
                          name);
     }
     Pool& pool = at->second;
+    if (auto good = check_take(pool, asked); !good) {
+        return good;
+    }
     // First come, first served.
     if (pool.takers.empty()) {
         for (const Zone* zone : standing(pool)) {

@@ -55,7 +55,8 @@ class Pools {
 
     void configure(const std::vector<PoolConfig>& pools);
     // Answered later through Forks, or with take_refused(), unless an error is returned. ENOENT:
-    // there is no such pool; EAGAIN: there is none to hand out, and may be later.
+    // there is no such pool; EINVAL, EEXIST: no fork of it can be what is asked for; EAGAIN: there
+    // is none to hand out, and may be later.
     [[nodiscard]] Expected<void> take(const std::string& pool, const TakeRequest& asked,
                                       std::uint64_t caller);
     void caller_gone(std::uint64_t caller);
@@ -88,6 +89,7 @@ class Pools {
     [[nodiscard]] bool is_left(const Zone& fork) const;
     [[nodiscard]] std::vector<const Zone*> standing(const Pool& pool) const;
     [[nodiscard]] std::string uuid_of_template(const Pool& pool) const;
+    [[nodiscard]] Expected<void> check_take(const Pool& pool, const TakeRequest& asked) const;
     void follow_template(Pool& pool);
     void serve_takers(Pool& pool);
     void refuse_late(Pool& pool, std::int64_t now_ms);
