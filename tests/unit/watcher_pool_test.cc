@@ -351,6 +351,30 @@ TEST_F(WatcherPoolTest, OfATemplateWithoutReportersNoneIsGivenAnAddress) {
     EXPECT_THAT(refused.error().what, HasSubstr("take no identity"));
 }
 
+// Who may try again later is told so, whatever it is that no fork could be made for.
+TEST_F(WatcherPoolTest, WhoGetsNoneMayTryAgain) {
+    config_.pools = {jobs(0)};
+    config_.pools.front().running = true;
+    begin_host("identity = fails\n");
+    seal();
+    const auto failed = take();
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().code, EAGAIN);
+    EXPECT_THAT(failed.error().what, HasSubstr("no fork of the pool jobs stands ready: job-1"));
+    EXPECT_THAT(failed.error().what, HasSubstr("a simulated hook has failed"));
+}
+
+TEST_F(WatcherPoolTest, WhoGetsNoneInTimeMayTryAgain) {
+    config_.pools = {jobs(0)};
+    config_.pools.front().running = true;
+    begin_host("identity = hangs\n");
+    seal();
+    const auto late = take({{"timeout_ms", 500U}});
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().code, EAGAIN);
+    EXPECT_THAT(late.error().what, HasSubstr("no fork of the pool jobs stood ready within 500 ms"));
+}
+
 TEST_F(WatcherPoolTest, AHostWithoutSharingSaysWhatItLacks) {
     config_.pools = {jobs(1)};
     std::ofstream(directory_ / "host.sim") << kHost << "sharing = no\n[zone web]\n" << kZone;

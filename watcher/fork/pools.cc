@@ -157,9 +157,7 @@ void Pools::follow() {
         give_up(pool, plan.give_up);
         make(pool, plan.make);
         if (!pool.takers.empty() && in_hand(name) == 0 && see(pool).making == 0) {
-            refuse_all(pool,
-                       {fmt::format("no fork of the pool {} stands ready: {}", name, pool.why_not),
-                        EAGAIN});
+            refuse_all(pool, refusal(pool, "stands ready"));
         }
         consider(plan.again_ms);
         if (pool.trouble.again_ms > now_ms) {
@@ -267,9 +265,7 @@ bool Pools::forks_answered(std::uint64_t caller, const Expected<std::vector<Made
 void Pools::failed(Pool& pool, const Error& why) {
     pool.trouble = after_failure(pool.trouble, why.what, why.code == ENOMEM, Loop::now_ms());
     tell(pool, pool.trouble.why, false);
-    if (in_hand(pool.config.name) == 0) {
-        refuse_all(pool, why);
-    }
+    mediator_.pools_changed();  // follow() refuses who waits, where nothing else comes
 }
 
 void Pools::forget(const Zone& gone) {
@@ -401,13 +397,18 @@ void Pools::refuse_late(Pool& pool, std::int64_t now_ms) {
         if (now_ms < taker.until_ms) {
             return false;
         }
-        mediator_.take_refused(taker.caller,
-                               {fmt::format("no fork of the pool {} stood ready within {}{}{}",
-                                            pool.config.name, show_ms(taker.asked.timeout_ms),
-                                            pool.why_not.empty() ? "" : ": ", pool.why_not),
-                                ETIMEDOUT});
+        mediator_.take_refused(
+            taker.caller,
+            refusal(pool, fmt::format("stood ready within {}", show_ms(taker.asked.timeout_ms))));
         return true;
     });
+}
+
+Error Pools::refusal(const Pool& pool, const std::string& what) {
+    const bool lacks_memory = pool.trouble.lacks_memory && pool.why_not == pool.trouble.why;
+    return {fmt::format("no fork of the pool {} {}{}{}", pool.config.name, what,
+                        pool.why_not.empty() ? "" : ": ", pool.why_not),
+            lacks_memory ? ENOMEM : EAGAIN};
 }
 
 void Pools::refuse_all(Pool& pool, const Error& why) {

@@ -99,6 +99,8 @@ class Pools {
     void dismiss(const Zone& fork, const std::string& why);
     void failed(Pool& pool, const Error& why);
     void tell(Pool& pool, std::string why_not, bool lacks_template);
+    // What is said to one who gets none: ENOMEM where it is for want of memory, else EAGAIN.
+    [[nodiscard]] static Error refusal(const Pool& pool, const std::string& what);
     void refuse_all(Pool& pool, const Error& why);
     [[nodiscard]] std::size_t in_hand(const std::string& pool) const;
 

@@ -58,7 +58,8 @@ Judgement judge(const Seen& seen, Patience& patience, std::int64_t now_ms, std::
     if (now_ms < *patience.deadline_ms) {
         return std::nullopt;
     }
-    return fail_with(ETIMEDOUT, "{} within {}: {}", late, show_ms(patience.timeout_ms),
+    return fail_with(seen.held ? ENOMEM : ETIMEDOUT, "{} within {}: {}", late,
+                     show_ms(patience.timeout_ms),
                      seen.held ? "it is held for want of memory (xenpack status says what for)"
                                : "is xenpack-guest running in it?");
 }

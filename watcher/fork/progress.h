@@ -39,8 +39,8 @@ struct Patience {
     std::optional<std::int64_t> deadline_ms{};  // nothing: it has not been seen to run yet
 };
 
-// Nothing: wait on. A value: good. An error: it has failed; its code is EREMOTEIO
-// or ETIMEDOUT.
+// Nothing: wait on. A value: good. An error: it has failed; its code is EREMOTEIO,
+// ETIMEDOUT, or ENOMEM where it was late because it is held.
 using Judgement = std::optional<Expected<void>>;
 // Both set the deadline when the domain is first seen to run, and take it away while it is paused.
 [[nodiscard]] Judgement judge_quiet(const Seen& seen, Patience& patience, std::int64_t now_ms);
