@@ -257,6 +257,9 @@ void Watcher::guard_forks(const HostView& host, const Plan& decided, std::int64_
     if (keeper.has_forks()) {
         keeper.acted(now_ms, Loop::now_ms());
     }
+    if (pools_->can_go_on()) {
+        look_soon();
+    }
 }
 
 // ---- what is shown ------------------------------------------------------------------------------

@@ -83,6 +83,7 @@ json Watcher::pools_json() const {
                         {"keep", config.running ? "running" : "paused"},
                         {"wanted", config.ready},
                         {"ready", state.seen.standing},
+                        {"held", state.seen.held},
                         {"making", state.seen.making},
                         {"taken", state.seen.taken},
                         {"most", config.most ? json(*config.most) : json(nullptr)},

@@ -55,6 +55,15 @@ TEST(Pool, GivesUpWhatStandsTooMuch) {
     EXPECT_EQ(plan({3, 3}, {.standing = 1, .taken = 9}).give_up, 1U) << "the taken ones stay";
 }
 
+TEST(Pool, ThoseThatAreHeldAreThereAndGoFirst) {
+    EXPECT_EQ(plan({4, {}}, {.standing = 1, .held = 2}).make, 1U);
+    EXPECT_EQ(plan({1, {}}, {.held = 1, .takers = 1}).make, 1U) << "whichever comes first";
+    EXPECT_EQ(plan({1, 1}, {.held = 1, .takers = 1}).make, 0U);
+    EXPECT_EQ(plan({1, {}}, {.standing = 1, .held = 2}).give_up, 2U);
+    EXPECT_EQ(plan({0, {}}, {.held = 1, .takers = 1}).give_up, 0U);
+    EXPECT_EQ(plan({3, 3}, {.standing = 1, .held = 2, .taken = 2}).give_up, 2U);
+}
+
 TEST(Pool, WithoutATemplateItWaits) {
     const PoolPlan waits = plan({2, {}}, {.no_template = "there is no template x"});
     EXPECT_EQ(waits.make, 0U);

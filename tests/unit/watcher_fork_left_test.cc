@@ -21,6 +21,7 @@ namespace xenpack {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -426,20 +427,42 @@ TEST_F(WatcherForkLeftTest, OneWhoseTemplateHasGoneIsNotHandedOut) {
 }
 
 // Who has paused it alone may let it go: Xen counts pauses, and not whose they are.
-TEST_F(WatcherForkLeftTest, OneThatIsHeldForWantOfMemoryIsHandedOutHeld) {
+TEST_F(WatcherForkLeftTest, OneThatIsHeldForWantOfMemoryIsHandedOutWhenItGoesOn) {
     host.free_kib = 0;
     add_fork(5, "complete", XENPACK_DOMAIN_IS_PAUSED);
     write(5, {{"xenpack/held", "guard"}, {"xenpack/pool", "jobs"}});
     begin_with({{"jobs", "base", 1, 1, "job-%d", true, 1}});
+    const json pool = watcher_->status()["pools"].at(0);
+    EXPECT_EQ(pool["ready"], 0);
+    EXPECT_EQ(pool["held"], 1);
+    EXPECT_THAT(pool["why"].get<std::string>(), HasSubstr("1 of its forks is held"));
     ASSERT_TRUE(watcher_->take_fork("jobs", {{"name", "build"}}, {1, 1}));
+    look();
+    EXPECT_FALSE(control_.answers.contains(1));
+    EXPECT_EQ(node(5, "xenpack/pool-state"), "(nothing)");
+    host.free_kib = 1 << 20;
+    say_low();
+    ASSERT_TRUE(has_done({"adopt 5", "let_go 5"}));
     ASSERT_TRUE(soon([this] { return control_.answers.contains(1); }));
     EXPECT_TRUE(control_.answers.at(1));
     EXPECT_EQ(node(5, "xenpack/pool-state"), "taken");
     EXPECT_THAT(host.calls, ElementsAre("rename domain 5 to build"));
-    EXPECT_EQ(fork()["held"], true);
-    host.free_kib = 1 << 20;
-    say_low();
-    ASSERT_TRUE(has_done({"adopt 5", "let_go 5"}));
+}
+
+TEST_F(WatcherForkLeftTest, OneThatIsHeldForTooLongStaysWhereItStands) {
+    host.free_kib = 0;
+    add_fork(5, "complete", XENPACK_DOMAIN_IS_PAUSED);
+    write(5, {{"xenpack/held", "guard"}, {"xenpack/pool", "jobs"}});
+    begin_with({{"jobs", "base", 1, 1, "job-%d", true, 1}});
+    ASSERT_TRUE(watcher_->take_fork("jobs", {{"timeout_ms", 100U}}, {1, 1}));
+    ASSERT_TRUE(run_until(loop_, [this] { return control_.answers.contains(1); }));
+    ASSERT_FALSE(control_.answers.at(1));
+    EXPECT_EQ(control_.answers.at(1).error().code, ENOMEM);
+    EXPECT_THAT(control_.answers.at(1).error().what,
+                AllOf(HasSubstr("no fork of the pool jobs stood ready within 100 ms: "),
+                      HasSubstr("1 of its forks is held until there is memory")));
+    EXPECT_THAT(host.calls, IsEmpty());
+    EXPECT_EQ(watcher_->status()["pools"].at(0)["held"], 1);
 }
 
 TEST_F(WatcherForkLeftTest, OneThatIsHeldAndNotReadyIsWaitedForAndNotHandedOut) {
@@ -452,13 +475,13 @@ TEST_F(WatcherForkLeftTest, OneThatIsHeldAndNotReadyIsWaitedForAndNotHandedOut) 
     EXPECT_EQ(pool["making"], 1);
 }
 
-TEST_F(WatcherForkLeftTest, OneThatCanRunIsHandedOutBeforeOneThatIsHeld) {
+TEST_F(WatcherForkLeftTest, OneThatCanRunIsHandedOutThoughAnOlderOneIsHeld) {
     host.free_kib = 0;
     add_fork(5, "complete", XENPACK_DOMAIN_IS_PAUSED);
     write(5, {{"xenpack/held", "guard"}, {"xenpack/pool", "jobs"}});
-    add_fork(6, "complete", XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_NEVER_RAN);
-    write(6, {{"xenpack/pool", "jobs"}, {"xenpack/fork/seed", "00"}});
-    begin_with({{"jobs", "base", 2, 2, "job-%d", false, 1}});
+    add_fork(6, "complete", XENPACK_DOMAIN_IS_PAUSED);  // by somebody else
+    write(6, {{"xenpack/pool", "jobs"}});
+    begin_with({{"jobs", "base", 2, 2, "job-%d", true, 1}});
     ASSERT_TRUE(watcher_->take_fork("jobs", {{"until", "running"}}, {1, 1}));
     EXPECT_THAT(host.calls, ElementsAre("unpause domain 6"));
     EXPECT_EQ(node(6, "xenpack/pool-state"), "taking");

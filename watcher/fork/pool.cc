@@ -20,9 +20,10 @@ std::size_t less(std::size_t all, std::size_t part) {
 
 // Too many stand ready, as after a reload.
 std::size_t surplus(const PoolRule& rule, const PoolSeen& seen) {
-    const std::size_t all = seen.standing + seen.making + seen.taken;
-    const std::size_t over = rule.most ? less(all, *rule.most) : 0;
-    return std::min(seen.standing, std::max(less(seen.standing, rule.ready + seen.takers), over));
+    const std::size_t stand = seen.standing + seen.held;
+    const std::size_t over =
+        rule.most ? less(stand + seen.making + seen.taken, *rule.most) : 0;
+    return std::min(stand, std::max(less(stand, rule.ready + seen.takers), over));
 }
 
 }  // namespace
@@ -30,7 +31,8 @@ std::size_t surplus(const PoolRule& rule, const PoolSeen& seen) {
 PoolPlan plan_pool(const PoolRule& rule, const PoolSeen& seen, const PoolTrouble& trouble,
                    std::int64_t now_ms) {
     PoolPlan plan;
-    const std::size_t lacks = less(rule.ready + seen.takers, seen.standing + seen.making);
+    const std::size_t there = seen.standing + seen.held + seen.making;
+    const std::size_t lacks = less(rule.ready + seen.takers, there);
     plan.give_up = surplus(rule, seen);
     if (lacks == 0) {
         return plan;
@@ -40,7 +42,7 @@ PoolPlan plan_pool(const PoolRule& rule, const PoolSeen& seen, const PoolTrouble
         return plan;
     }
     const std::size_t room =
-        rule.most ? less(*rule.most, seen.standing + seen.making + seen.taken) : lacks;
+        rule.most ? less(*rule.most, there + seen.taken) : lacks;
     if (room < lacks) {
         plan.why_not = fmt::format("there are {}, and there may be no more, the taken ones too",
                                    rule.most.value_or(0));

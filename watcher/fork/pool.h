@@ -30,6 +30,7 @@ struct PoolRule {
 
 struct PoolSeen {
     std::size_t standing = 0;  // ready to be taken
+    std::size_t held = 0;      // ready, but memory has to come before they go on
     std::size_t making = 0;
     std::size_t taken = 0;      // and alive
     std::size_t takers = 0;     // who wait for one
@@ -45,7 +46,7 @@ struct PoolTrouble {
 
 struct PoolPlan {
     std::size_t make = 0;
-    std::size_t give_up = 0;  // of those that stand ready
+    std::size_t give_up = 0;  // of those that stand ready; first those that are held
     std::string why_not{};    // it does not make what it lacks; empty: it does, or lacks nothing
     std::optional<std::int64_t> again_ms{};
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -72,21 +73,34 @@ bool Pools::is_left(const Zone& fork) const {
     return stands(fork) && !has_ended(fork) && !forks_.is_leaving(fork) && !forks_.is_awaited(fork);
 }
 
-// Those that can be handed out: of the template that the pool is of now. The oldest first, but last
-// those that memory has to come for before they go on.
-std::vector<const Zone*> Pools::standing(const Pool& pool) const {
+// Those that stand ready, but for memory: of the template that the pool is of now, the oldest first.
+std::vector<const Zone*> Pools::whole(const Pool& pool) const {
     const std::string wanted = uuid_of_template(pool);
     std::vector<const Zone*> list;
     for (const Zone* zone : zones_.all()) {
-        const bool whole =
+        const bool is_whole =
             !pool.config.running || forks_.is_ready(*zone) || forks_.is_left_paused(*zone);
-        if (is_left(*zone) && zone->family.pool == pool.config.name && whole && !wanted.empty() &&
-            zone->family.template_uuid == wanted) {
+        if (is_left(*zone) && zone->family.pool == pool.config.name && is_whole &&
+            !wanted.empty() && zone->family.template_uuid == wanted) {
             list.push_back(zone);
         }
     }
-    std::ranges::stable_partition(
-        list, [&](const Zone* zone) { return !forks_.keeper().stands_still(zone->key); });
+    return list;
+}
+
+// Those that can be handed out.
+std::vector<const Zone*> Pools::standing(const Pool& pool) const {
+    std::vector<const Zone*> list = whole(pool);
+    std::erase_if(list,
+                  [&](const Zone* zone) { return forks_.keeper().stands_still(zone->key); });
+    return list;
+}
+
+// Those that memory has to come for before they go on: who waits for one gets it then.
+std::vector<const Zone*> Pools::held(const Pool& pool) const {
+    std::vector<const Zone*> list = whole(pool);
+    std::erase_if(list,
+                  [&](const Zone* zone) { return !forks_.keeper().stands_still(zone->key); });
     return list;
 }
 
@@ -99,6 +113,7 @@ std::string Pools::uuid_of_template(const Pool& pool) const {
 PoolSeen Pools::see(const Pool& pool) const {
     PoolSeen seen;
     seen.standing = standing(pool).size();
+    seen.held = held(pool).size();
     seen.making = in_hand(pool.config.name);
     seen.takers = pool.takers.size();
     for (const Zone* zone : zones_.all()) {
@@ -127,10 +142,22 @@ PoolSeen Pools::see(const Pool& pool) const {
 std::vector<PoolState> Pools::states() const {
     std::vector<PoolState> list;
     for (const auto& [name, pool] : pools_) {
-        list.push_back({pool.config, see(pool), pool.why_not});
+        list.push_back({pool.config, see(pool), why_not(pool)});
     }
     std::ranges::sort(list, {}, [](const PoolState& state) { return state.config.line; });
     return list;
+}
+
+// Where it is not said in the journal: that some are held is the guard's to say there, as it comes
+// and goes.
+std::string Pools::why_not(const Pool& pool) const {
+    const std::size_t still = held(pool).size();
+    if (still == 0) {
+        return pool.why_not;
+    }
+    return fmt::format("{}{}{} of its forks {} held until there is memory (xenpack status)",
+                       pool.why_not, pool.why_not.empty() ? "" : "; ", still,
+                       still == 1 ? "is" : "are");
 }
 
 // ---- the look -----------------------------------------------------------------------------------
@@ -141,6 +168,7 @@ void Pools::follow() {
         follow_template(pool);
     }
     give_up_strangers();
+    waited_for_.clear();
     std::optional<std::int64_t> next_ms;
     const auto consider = [&](std::optional<std::int64_t> at_ms) {
         if (at_ms && (!next_ms || *at_ms < *next_ms)) {
@@ -156,7 +184,9 @@ void Pools::follow() {
         tell(pool, plan.why_not, !seen.no_template.empty());
         give_up(pool, plan.give_up);
         make(pool, plan.make);
-        if (!pool.takers.empty() && in_hand(name) == 0 && see(pool).making == 0) {
+        const std::vector<const Zone*> still = held(pool);
+        if (!pool.takers.empty() && in_hand(name) == 0 && still.empty() &&
+            see(pool).making == 0) {
             refuse_all(pool, refusal(pool, "stands ready"));
         }
         consider(plan.again_ms);
@@ -166,12 +196,22 @@ void Pools::follow() {
         for (const Taker& taker : pool.takers) {
             consider(taker.until_ms);
         }
+        for (const Zone* zone : still) {
+            if (!pool.takers.empty()) {
+                waited_for_.push_back(zone->key);
+            }
+        }
     }
     if (next_ms) {
         wake_->start(std::max<std::int64_t>(0, *next_ms - now_ms));
     } else {
         wake_->stop();
     }
+}
+
+bool Pools::can_go_on() const {
+    return std::ranges::any_of(
+        waited_for_, [&](const ZoneKey& key) { return !forks_.keeper().stands_still(key); });
 }
 
 // What was tried in vain with another may go well with this one.
@@ -227,7 +267,11 @@ void Pools::make(Pool& pool, std::size_t count) {
 
 // From the end: the first are the next to be taken.
 void Pools::give_up(Pool& pool, std::size_t count) {
-    const auto list = standing(pool);
+    if (count == 0) {
+        return;
+    }
+    auto list = standing(pool);
+    std::ranges::copy(held(pool), std::back_inserter(list));
     for (std::size_t i = 0; i < std::min(count, list.size()); ++i) {
         dismiss(*list[list.size() - 1 - i],
                 fmt::format("the pool {} has more than it shall have", pool.config.name));
@@ -365,7 +409,7 @@ Expected<void> Pools::take(const std::string& name, const TakeRequest& asked,
     ++seen.takers;
     const PoolPlan plan =
         plan_pool({pool.config.ready, pool.config.most}, seen, pool.trouble, Loop::now_ms());
-    if (plan.make == 0 && seen.making == 0) {
+    if (plan.make == 0 && seen.making == 0 && seen.held == 0) {
         return fail_with(EAGAIN, "no fork of the pool {} stands ready: {}", name, plan.why_not);
     }
     pool.takers.push_back({caller, asked, Loop::now_ms() + asked.timeout_ms});
@@ -404,10 +448,12 @@ void Pools::refuse_late(Pool& pool, std::int64_t now_ms) {
     });
 }
 
-Error Pools::refusal(const Pool& pool, const std::string& what) {
-    const bool lacks_memory = pool.trouble.lacks_memory && pool.why_not == pool.trouble.why;
+Error Pools::refusal(const Pool& pool, const std::string& what) const {
+    const bool lacks_memory =
+        !held(pool).empty() || (pool.trouble.lacks_memory && pool.why_not == pool.trouble.why);
+    const std::string why = why_not(pool);
     return {fmt::format("no fork of the pool {} {}{}{}", pool.config.name, what,
-                        pool.why_not.empty() ? "" : ": ", pool.why_not),
+                        why.empty() ? "" : ": ", why),
             lacks_memory ? ENOMEM : EAGAIN};
 }
 

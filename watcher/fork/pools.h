@@ -64,6 +64,9 @@ class Pools {
     void follow();
     // Forks' answer, where it is to one of this: says whether it was.
     bool forks_answered(std::uint64_t caller, const Expected<std::vector<MadeFork>>& made);
+    // Forks that were held at the last follow(), and for which somebody waits, go on: follow() has
+    // something to hand out once zones have been synced.
+    [[nodiscard]] bool can_go_on() const;
     // That domain has gone.
     void forget(const Zone& gone);
     [[nodiscard]] std::vector<PoolState> states() const;
@@ -88,6 +91,9 @@ class Pools {
     // It stands ready, and nothing is under way with it.
     [[nodiscard]] bool is_left(const Zone& fork) const;
     [[nodiscard]] std::vector<const Zone*> standing(const Pool& pool) const;
+    [[nodiscard]] std::vector<const Zone*> held(const Pool& pool) const;
+    [[nodiscard]] std::vector<const Zone*> whole(const Pool& pool) const;
+    [[nodiscard]] std::string why_not(const Pool& pool) const;
     [[nodiscard]] std::string uuid_of_template(const Pool& pool) const;
     [[nodiscard]] Expected<void> check_take(const Pool& pool, const TakeRequest& asked) const;
     void follow_template(Pool& pool);
@@ -100,7 +106,7 @@ class Pools {
     void failed(Pool& pool, const Error& why);
     void tell(Pool& pool, std::string why_not, bool lacks_template);
     // What is said to one who gets none: ENOMEM where it is for want of memory, else EAGAIN.
-    [[nodiscard]] static Error refusal(const Pool& pool, const std::string& what);
+    [[nodiscard]] Error refusal(const Pool& pool, const std::string& what) const;
     void refuse_all(Pool& pool, const Error& why);
     [[nodiscard]] std::size_t in_hand(const std::string& pool) const;
 
@@ -110,6 +116,7 @@ class Pools {
     std::map<std::string, Pool, std::less<>> pools_;
     std::map<std::uint64_t, std::string> making_;  // by caller: for which pool
     std::map<ZoneKey, std::int64_t> made_ms_;      // those that stand ready
+    std::vector<ZoneKey> waited_for_;              // held, while somebody waits for a fork
     std::uint64_t last_caller_ = 0;
     std::unique_ptr<Loop::Timer> wake_;
 };
