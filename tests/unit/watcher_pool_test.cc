@@ -79,6 +79,11 @@ class WatcherPoolTest : public ::testing::Test {
     }
     json field(const char* name) { return watcher_->status()["pools"][0][name]; }
     std::size_t children() { return watcher_->status()["templates"][0]["children"]; }
+    std::ptrdiff_t times_said(const char* words) {
+        return std::ranges::count_if(control_.events, [words](const json& event) {
+            return event["reason"].get<std::string>().find(words) != std::string::npos;
+        });
+    }
     json domain(const std::string& name) {
         const json status = watcher_->status();
         for (const json& each : status["unmanaged"]) {
@@ -373,6 +378,32 @@ TEST_F(WatcherPoolTest, WhoGetsNoneInTimeMayTryAgain) {
     ASSERT_FALSE(late);
     EXPECT_EQ(late.error().code, EAGAIN);
     EXPECT_THAT(late.error().what, HasSubstr("no fork of the pool jobs stood ready within 500 ms"));
+}
+
+TEST_F(WatcherPoolTest, WhatStandsInTheOtherWayIsReplaced) {
+    begin_full(jobs(2));
+    config_.pools.front().running = true;
+    ASSERT_TRUE(watcher_->reload());
+    ASSERT_TRUE(run_until(loop_, [this] { return field("ready") == 2 && children() == 2; }));
+    EXPECT_EQ(times_said("it was left paused, and the pool jobs keeps its forks running"), 2);
+    config_.pools.front().running = false;
+    ASSERT_TRUE(watcher_->reload());
+    ASSERT_TRUE(run_until(loop_, [this] { return field("ready") == 2 && children() == 2; }));
+    EXPECT_EQ(times_said("it has run, and the pool jobs keeps its forks paused"), 2);
+    const auto taken = take({{"address", "10.0.0.7"}});
+    EXPECT_TRUE(taken) << taken.error().what;
+}
+
+TEST_F(WatcherPoolTest, WhatIsBeingMadeInTheOldWayIsNotWaitedFor) {
+    config_.pools = {jobs(1)};
+    config_.pools.front().running = true;
+    begin_host("identity = hangs\n");
+    seal();
+    ASSERT_TRUE(run_until(loop_, [this] { return domain("job-1").is_object(); }));
+    config_.pools = {jobs(1)};
+    ASSERT_TRUE(watcher_->reload());
+    ASSERT_TRUE(run_until(loop_, [this] { return field("ready") == 1 && children() == 1; }));
+    EXPECT_FALSE(control_.said("fork", "", "the pool jobs is not full: who asked"));
 }
 
 TEST_F(WatcherPoolTest, AHostWithoutSharingSaysWhatItLacks) {

@@ -51,12 +51,17 @@ void Pools::configure(const std::vector<PoolConfig>& pools) {
         if (const auto at = before.find(config.name); at != before.end()) {
             pool = std::move(at->second);
             before.erase(at);
+            if (pool.config.running != config.running ||
+                pool.config.template_name != config.template_name) {
+                stop_making(config.name);
+            }
         }
         pool.config = config;
         pool.trouble = {};
         pools_.emplace(config.name, std::move(pool));
     }
     for (auto& [name, gone] : before) {
+        stop_making(name);
         refuse_all(gone, {"the pool " + name + " is not in the configuration any more", ENOENT});
     }
     mediator_.pools_changed();
@@ -73,7 +78,24 @@ bool Pools::is_left(const Zone& fork) const {
     return stands(fork) && !has_ended(fork) && !forks_.is_leaving(fork) && !forks_.is_awaited(fork);
 }
 
-// Those that stand ready, but for memory: of the template that the pool is of now, the oldest first.
+// One that has run has taken its identity, or is about to: it cannot be given another.
+std::string Pools::why_not_of(const Pool& pool, const std::string& template_uuid,
+                              const Zone& fork) const {
+    if (template_uuid.empty() || fork.family.template_uuid != template_uuid) {
+        return fmt::format("its template is not the {} that the pool {} is of",
+                           pool.config.template_name, pool.config.name);
+    }
+    const bool has_run = (fork.domain.flags & XENPACK_DOMAIN_NEVER_RAN) == 0 ||
+                         forks_.keeper().stands_still(fork.key);
+    if (has_run == pool.config.running) {
+        return {};
+    }
+    return fmt::format("{}, and the pool {} keeps its forks {}",
+                       has_run ? "it has run" : "it was left paused", pool.config.name,
+                       pool.config.running ? "running" : "paused");
+}
+
+// Those that stand ready, but for memory: as the pool is now, the oldest first.
 std::vector<const Zone*> Pools::whole(const Pool& pool) const {
     const std::string wanted = uuid_of_template(pool);
     std::vector<const Zone*> list;
@@ -81,7 +103,7 @@ std::vector<const Zone*> Pools::whole(const Pool& pool) const {
         const bool is_whole =
             !pool.config.running || forks_.is_ready(*zone) || forks_.is_left_paused(*zone);
         if (is_left(*zone) && zone->family.pool == pool.config.name && is_whole &&
-            !wanted.empty() && zone->family.template_uuid == wanted) {
+            why_not_of(pool, wanted, *zone).empty()) {
             list.push_back(zone);
         }
     }
@@ -238,9 +260,10 @@ void Pools::give_up_strangers() {
                     fmt::format("the pool {} is not in the configuration", zone->family.pool));
         } else if (!templates.contains(uuid)) {
             dismiss(*zone, "its template has gone");
-        } else if (uuid != pool->second.template_uuid) {
-            dismiss(*zone, fmt::format("its template is not the {} that the pool {} is of",
-                                       pool->second.config.template_name, zone->family.pool));
+        } else if (const std::string why =
+                       why_not_of(pool->second, pool->second.template_uuid, *zone);
+                   !why.empty()) {
+            dismiss(*zone, why);
         }
     }
 }
@@ -262,6 +285,20 @@ void Pools::make(Pool& pool, std::size_t count) {
             return;
         }
         making_.emplace(caller, pool.config.name);
+    }
+}
+
+// They would not be what the pool is to have now.
+void Pools::stop_making(const std::string& pool) {
+    std::vector<std::uint64_t> callers;
+    for (const auto& [caller, made_for] : making_) {
+        if (made_for == pool) {
+            callers.push_back(caller);
+        }
+    }
+    for (const std::uint64_t caller : callers) {
+        making_.erase(caller);  // what becomes of it is no failure
+        forks_.caller_gone(caller);
     }
 }
 

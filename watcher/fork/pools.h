@@ -90,6 +90,9 @@ class Pools {
     [[nodiscard]] PoolSeen see(const Pool& pool) const;
     // It stands ready, and nothing is under way with it.
     [[nodiscard]] bool is_left(const Zone& fork) const;
+    // Why the pool, as it is now, does not hand that one out; empty: it does.
+    [[nodiscard]] std::string why_not_of(const Pool& pool, const std::string& template_uuid,
+                                         const Zone& fork) const;
     [[nodiscard]] std::vector<const Zone*> standing(const Pool& pool) const;
     [[nodiscard]] std::vector<const Zone*> held(const Pool& pool) const;
     [[nodiscard]] std::vector<const Zone*> whole(const Pool& pool) const;
@@ -100,6 +103,7 @@ class Pools {
     void serve_takers(Pool& pool);
     void refuse_late(Pool& pool, std::int64_t now_ms);
     void make(Pool& pool, std::size_t count);
+    void stop_making(const std::string& pool);
     void give_up(Pool& pool, std::size_t count);
     void give_up_strangers();
     void dismiss(const Zone& fork, const std::string& why);
