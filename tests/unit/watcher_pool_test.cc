@@ -210,6 +210,7 @@ TEST_F(WatcherPoolTest, WhoHangsUpGetsNone) {
     watcher_->caller_gone(last_);
     ASSERT_TRUE(run_until(loop_, [this] { return field("taken") == 0 && field("ready") == 1; }));
     EXPECT_EQ(answer().error().code, ECANCELED);
+    EXPECT_TRUE(control_.said("fork", "job-1", "it is destroyed: who has taken it has hung up"));
 }
 
 TEST_F(WatcherPoolTest, OneThatCannotTakeItsIdentityIsNotHandedOut) {

@@ -444,9 +444,15 @@ void Forks::caller_gone(std::uint64_t caller) {
     }
     const auto at = std::ranges::find_if(
         requests_, [caller](const auto& each) { return each.second->caller == caller; });
-    if (at != requests_.end()) {
-        give_up(*at->second, Error{"who asked for it has hung up", ECANCELED});
+    if (at == requests_.end()) {
+        return;
     }
+    Request& request = *at->second;
+    if (request.takes && !request.brood.failure()) {
+        say(ForkNews::Kind::fork, request.names.front(), *request.takes,
+            "it is destroyed: who has taken it has hung up before it was what was asked for");
+    }
+    give_up(request, Error{"who asked for it has hung up", ECANCELED});
 }
 
 void Forks::settle(std::uint64_t id) {

@@ -39,7 +39,7 @@ struct Forks::Request {
     std::vector<std::string> indexes{};  // one for each fork, or none
 
     // Its failure is for the journal. Pools and zones that fork themselves say it in words of their
-    // own, and not each time that it is tried; of one that is taken its end has been said.
+    // own, and not each time that it is tried; of one that is taken its end is said.
     [[nodiscard]] bool is_told() const { return asked.pool.empty() && !takes && indexes.empty(); }
 };
 
