@@ -208,6 +208,7 @@ Expected<void> Watcher::ask_memory(std::uint64_t request, std::size_t forks,
     r.pid = ::getpid();
     r.size_kib = forks * config_.fork_reserve_kib;
     r.wait_until_ms = now_ms + wait_ms;
+    r.at_once = wait_ms == 0;
     r.deadline_ms = now_ms + wait_ms + kForksDeadlineMs;
     return desk_->ask(std::move(r), supply(), kForksCaller | request);
 }

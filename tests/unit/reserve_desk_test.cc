@@ -147,6 +147,17 @@ TEST_F(DeskTest, RefusesAtOnceWhatCouldNotBeServed) {
     EXPECT_THAT(desk_->book().entries(), IsEmpty());
 }
 
+TEST_F(DeskTest, OfWhoDoesNotWaitNothingIsSaidInTheJournal) {
+    Reservation at_once = wanting(100);
+    at_once.wait_until_ms = Loop::now_ms();
+    at_once.at_once = true;
+    ASSERT_TRUE(desk_->ask(at_once, kPlenty, 1));
+    look(60);
+    ASSERT_EQ(watcher_.answers.size(), 1U);
+    EXPECT_THAT(watcher_.answers.front().second, HasSubstr("web needs 100 MiB"));
+    EXPECT_THAT(watcher_.said, IsEmpty());
+}
+
 // Whoever asks, the daemon's looks stay short and its descriptors enough.
 TEST_F(DeskTest, ThereAreOnlySoManyReservations) {
     std::vector<Reservation> many(kMostReservations, wanting(0));

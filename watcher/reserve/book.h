@@ -39,6 +39,8 @@ struct Reservation {
     ReservationState state = ReservationState::waiting;
     std::uint64_t taken_kib = 0;  // by its domain so far, overhead included
     bool owner_gone = false;      // a transfer goes on without its owner
+    // It was there at once or not at all, and who asked says what comes of that; not kept on disk.
+    bool at_once = false;
 };
 
 // What of the host's memory may go to starts.
