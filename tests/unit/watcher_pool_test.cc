@@ -407,6 +407,26 @@ TEST_F(WatcherPoolTest, WhatIsBeingMadeInTheOldWayIsNotWaitedFor) {
     EXPECT_FALSE(control_.said("fork", "", "the pool jobs is not full: who asked"));
 }
 
+TEST_F(WatcherPoolTest, ATemplateWithAPoolIsNotRemovedAndHowItCouldBeIsSaid) {
+    begin_full(jobs(2));
+    const auto remove = [this] {
+        const auto refused = watcher_->remove_template("base", {++last_, 1});
+        return refused ? "" : refused.error().what;
+    };
+    EXPECT_EQ(remove(),
+              "base is not removed: 2 forks live: job-1, job-2; first end them ([pool jobs] out of "
+              "xenpack.conf and xenpack reload, for those that stand ready)");
+    ASSERT_TRUE(take());
+    ASSERT_TRUE(run_until(loop_, [this] { return field("ready") == 2; }));
+    EXPECT_THAT(remove(), HasSubstr("stand ready; xl destroy, for those that run)"));
+    config_.pools.clear();
+    ASSERT_TRUE(watcher_->reload());
+    ASSERT_TRUE(run_until(loop_, [this] { return children() == 1; }));
+    EXPECT_EQ(remove(),
+              "base is not removed: 1 fork lives: job-1; first end them (xl destroy, for those that "
+              "run)");
+}
+
 TEST_F(WatcherPoolTest, AHostWithoutSharingSaysWhatItLacks) {
     config_.pools = {jobs(1)};
     std::ofstream(directory_ / "host.sim") << kHost << "sharing = no\n[zone web]\n" << kZone;

@@ -52,6 +52,30 @@ Expected<void> check_zone(const Zone& zone, bool is_ready) {
     return {};
 }
 
+// Which forks live, and how they are ended: those that stand ready would be made anew.
+std::string in_the_way(const std::vector<const Zone*>& forks) {
+    std::vector<std::string> names;
+    std::set<std::string> ways;
+    for (const Zone* fork : forks) {
+        const Family& family = fork->family;
+        names.push_back(fork->name);
+        if (family.kind == Family::Kind::sealed) {
+            ways.insert("xenpack template rm " + fork->name);
+        } else if (!family.pool.empty() && family.in_pool == Family::InPool::stands) {
+            ways.insert(fmt::format("[pool {}] out of xenpack.conf and xenpack reload, for those "
+                                    "that stand ready",
+                                    family.pool));
+        } else {
+            ways.insert("xl destroy, for those that run");
+        }
+    }
+    std::string how;
+    for (const std::string& way : ways) {
+        how += (how.empty() ? "" : "; ") + way;
+    }
+    return fmt::format("{}; first end them ({})", forks_sentence(names), how);
+}
+
 }  // namespace
 
 Expected<Zone*> Forks::find_template(const std::string& name) const {
@@ -306,13 +330,8 @@ Expected<void> Forks::remove_template(const std::string& name, std::uint64_t cal
         return tl::unexpected(found.error());
     }
     const Zone& zone = **found;
-    std::vector<std::string> children;
-    for (const Zone* child : children_of(zone.key.uuid)) {
-        children.push_back(child->name);
-    }
-    if (!children.empty()) {
-        return fail_with(EBUSY, "{} is not removed: {}; end them first", zone.name,
-                         forks_sentence(children));
+    if (const auto children = children_of(zone.key.uuid); !children.empty()) {
+        return fail_with(EBUSY, "{} is not removed: {}", zone.name, in_the_way(children));
     }
     if (std::ranges::any_of(
             requests_, [&](const auto& each) { return each.second->template_key == zone.key; })) {
