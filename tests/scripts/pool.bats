@@ -53,7 +53,7 @@ pool_field() { "$XENPACK" pool list --json | sed -nE "s/^ *\"$1\": (.*[^,]),?\$/
     echo "$output"
     [[ $output == *POOL*TEMPLATE*READY*jobs*base*paused*"there is no template base"* ]]
     refused 75 'no fork of the pool jobs stands ready: there is no template base' take jobs
-    refused 1 'there is no pool nosuch' take nosuch
+    refused 1 "there is no pool 'nosuch'" take nosuch
     [ "$(grep -c 'the pool jobs is not full' "$dir/log")" -eq 1 ]
 }
 

@@ -170,7 +170,10 @@ TEST_F(WatcherPoolTest, WhatIsRefusedLeavesThePoolAsItWas) {
                               R"({"timeout_ms":"1"})", R"({"address":{}})"}) {
         EXPECT_EQ(take(json::parse(asked)).error().code, EINVAL) << asked;
     }
-    EXPECT_EQ(watcher_->take_fork("nosuch", json::object(), {++last_, 1}).error().code, ENOENT);
+    const auto nosuch = watcher_->take_fork("no\nsuch", json::object(), {++last_, 1});
+    ASSERT_FALSE(nosuch);
+    EXPECT_EQ(nosuch.error().code, ENOENT);
+    EXPECT_THAT(nosuch.error().what, HasSubstr("there is no pool 'no?such'"));
     EXPECT_EQ(field("ready"), 1);
     EXPECT_EQ(field("taken"), 0);
     EXPECT_EQ(node(domain("job-1"), "xenpack/pool-state"), "(nothing)");

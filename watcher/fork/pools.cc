@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "watcher/fork/names.h"
+
 namespace xenpack {
 namespace {
 
@@ -425,7 +427,7 @@ Expected<void> Pools::take(const std::string& name, const TakeRequest& asked,
     const auto at = pools_.find(name);
     if (at == pools_.end()) {
         return fail_with(ENOENT, "there is no pool {}: xenpack pool list shows which there are",
-                         name);
+                         quoted(name));
     }
     Pool& pool = at->second;
     if (auto good = check_take(pool, asked); !good) {
