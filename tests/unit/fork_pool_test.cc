@@ -73,6 +73,17 @@ TEST(Pool, WithoutATemplateItWaits) {
         << "it lacks nothing";
 }
 
+TEST(Pool, ThatOneComesToBeEndsTheTroubleUnlessOthersHaveDied) {
+    PoolTrouble trouble = after_failure({}, "no", true, kNow);
+    EXPECT_EQ(after_success(trouble).failures, 0U);
+    trouble = after_success(after_death(trouble, "dead", kNow));
+    EXPECT_EQ(trouble.failures, 2U);
+    EXPECT_EQ(trouble.why, "dead");
+    trouble = after_success(after_failure(trouble, "no", true, kNow));
+    EXPECT_EQ(trouble.failures, 3U);
+    EXPECT_EQ(trouble.died_ms, kNow);
+}
+
 TEST(Pool, AFailureThatRepeatsItselfIsTriedEverMoreRarely) {
     PoolTrouble trouble;
     std::int64_t now_ms = kNow;

@@ -269,6 +269,19 @@ TEST_F(WatcherPoolTest, AFailureIsSaidOnceAndTriedEverMoreRarely) {
     EXPECT_THAT(field("why").get<std::string>(), HasSubstr("a simulated hook has failed"));
 }
 
+TEST_F(WatcherPoolTest, OnesThatEndAsSoonAsTheyRunAreMadeEverMoreRarely) {
+    config_.pools = {jobs(1)};
+    config_.pools.front().running = true;
+    begin_host("fork-end = 500ms\n");
+    seal();
+    ASSERT_TRUE(run_until(loop_, [&] { return times_said("made of base") >= 3; }));
+    EXPECT_FALSE(run_until(
+        loop_, [&] { return times_said("made of base") >= 4; }, 3'500));
+    EXPECT_EQ(times_said("is full again"), 1) << "when its template was there";
+    EXPECT_EQ(times_said("has gone as soon as it stood there"), 1);
+    EXPECT_THAT(field("why").get<std::string>(), HasSubstr("has gone as soon as it stood there"));
+}
+
 TEST_F(WatcherPoolTest, MemoryThatIsMissingIsWaitedForByEvent) {
     config_.pools = {jobs(1)};
     config_.fork_reserve_kib = 600 * kMib;

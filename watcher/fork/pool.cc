@@ -68,7 +68,17 @@ PoolTrouble after_failure(const PoolTrouble& before, std::string why, bool lacks
                           std::int64_t now_ms) {
     const std::int64_t wait_ms =
         std::min(kPoolAgainMostMs, kPoolAgainMs << std::min(before.failures, kMostDoublings));
-    return {before.failures + 1, now_ms + wait_ms, lacks_memory, std::move(why)};
+    return {before.failures + 1, now_ms + wait_ms, lacks_memory, std::move(why), before.died_ms};
+}
+
+PoolTrouble after_success(PoolTrouble trouble) {
+    return trouble.died_ms ? std::move(trouble) : PoolTrouble{};
+}
+
+PoolTrouble after_death(const PoolTrouble& before, std::string why, std::int64_t now_ms) {
+    PoolTrouble trouble = after_failure(before, std::move(why), false, now_ms);
+    trouble.died_ms = now_ms;
+    return trouble;
 }
 
 PoolTrouble try_again_now(PoolTrouble trouble) {

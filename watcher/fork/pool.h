@@ -38,10 +38,13 @@ struct PoolSeen {
 };
 
 struct PoolTrouble {
-    unsigned failures = 0;  // since the last fork that came to be
+    unsigned failures = 0;  // since the last fork that came to be, and stayed
     std::int64_t again_ms = 0;
     bool lacks_memory = false;
     std::string why{};
+    // The last time that one has ended as soon as it stood there: until one that was made since has
+    // lived for a while, that others come to be ends no trouble.
+    std::optional<std::int64_t> died_ms{};
 };
 
 struct PoolPlan {
@@ -55,6 +58,11 @@ struct PoolPlan {
 
 [[nodiscard]] PoolTrouble after_failure(const PoolTrouble& before, std::string why,
                                         bool lacks_memory, std::int64_t now_ms);
+// One came to be; nothing is left of the trouble, but where others have died.
+[[nodiscard]] PoolTrouble after_success(PoolTrouble trouble);
+// One stood there, and has ended at once.
+[[nodiscard]] PoolTrouble after_death(const PoolTrouble& before, std::string why,
+                                      std::int64_t now_ms);
 // The cause may be gone.
 [[nodiscard]] PoolTrouble try_again_now(PoolTrouble trouble);
 

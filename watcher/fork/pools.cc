@@ -202,6 +202,7 @@ void Pools::follow() {
     for (auto& [name, pool] : pools_) {
         refuse_late(pool, now_ms);
         serve_takers(pool);
+        consider(forgive(pool, now_ms));
         const PoolSeen seen = see(pool);
         const PoolPlan plan =
             plan_pool({pool.config.ready, pool.config.most}, seen, pool.trouble, now_ms);
@@ -245,6 +246,27 @@ void Pools::follow_template(Pool& pool) {
         pool.template_uuid = uuid;
         pool.trouble = {};
     }
+}
+
+// Where one that was made since the last has died has lived for a while, all is well again. When
+// that will be, where one may yet.
+std::optional<std::int64_t> Pools::forgive(Pool& pool, std::int64_t now_ms) {
+    if (!pool.trouble.died_ms) {
+        return std::nullopt;
+    }
+    std::optional<std::int64_t> first_ms;
+    for (const auto& [key, made_ms] : made_ms_) {
+        const Zone* zone = zones_.find(key);
+        if (zone != nullptr && zone->family.pool == pool.config.name && !has_ended(*zone) &&
+            made_ms >= *pool.trouble.died_ms) {
+            first_ms = std::min(first_ms.value_or(made_ms), made_ms);
+        }
+    }
+    if (first_ms && now_ms - *first_ms >= kPoolYoungMs) {
+        pool.trouble = {};
+        return std::nullopt;
+    }
+    return first_ms ? std::optional(*first_ms + kPoolYoungMs) : std::nullopt;
 }
 
 // Those that no pool hands out any more: also where its template is yet to come. Of what a
@@ -338,7 +360,7 @@ bool Pools::forks_answered(std::uint64_t caller, const Expected<std::vector<Made
         failed(pool->second, made.error());
         return true;
     }
-    pool->second.trouble = {};
+    pool->second.trouble = after_success(std::move(pool->second.trouble));
     for (const MadeFork& fork : *made) {
         made_ms_[{fork.domid, fork.uuid}] = Loop::now_ms();
     }
@@ -359,7 +381,11 @@ void Pools::forget(const Zone& gone) {
     }
     const auto own = pools_.find(gone.family.pool);
     if (own != pools_.end() && stands(gone) && young) {
-        failed(own->second, {fmt::format("{} has gone as soon as it stood there", gone.name), 0});
+        Pool& pool = own->second;
+        pool.trouble = after_death(pool.trouble,
+                                   fmt::format("{} has gone as soon as it stood there", gone.name),
+                                   Loop::now_ms());
+        tell(pool, pool.trouble.why, false);
     }
     if (!stands(gone)) {  // else two that die at once would wake each other
         for (auto& [name, pool] : pools_) {
@@ -385,7 +411,7 @@ void Pools::tell(Pool& pool, std::string why_not, bool lacks_template) {
             mediator_.pool_said(
                 fmt::format("the pool {} is not full: {}", pool.config.name, pool.why_not));
         }
-    } else if (pool.why_not.empty() && !pool.said.empty() &&
+    } else if (pool.why_not.empty() && !pool.said.empty() && !pool.trouble.died_ms &&
                standing(pool).size() >= pool.config.ready) {
         pool.said.clear();
         mediator_.pool_said(fmt::format("the pool {} is full again", pool.config.name));

@@ -100,6 +100,7 @@ class Pools {
     [[nodiscard]] std::string uuid_of_template(const Pool& pool) const;
     [[nodiscard]] Expected<void> check_take(const Pool& pool, const TakeRequest& asked) const;
     void follow_template(Pool& pool);
+    std::optional<std::int64_t> forgive(Pool& pool, std::int64_t now_ms);
     void serve_takers(Pool& pool);
     void refuse_late(Pool& pool, std::int64_t now_ms);
     void make(Pool& pool, std::size_t count);
