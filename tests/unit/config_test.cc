@@ -5,6 +5,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 #include <unistd.h>
 
 #include <cerrno>
@@ -151,7 +153,8 @@ TEST(Config, RefusesAPoolThatCanNeverBeFull) {
     EXPECT_THAT(refusal("[pool a]\nready = 2\n"), HasSubstr("x.conf:1: [pool a] has no template"));
     EXPECT_THAT(refusal("[pool a]\ntemplate = t\nready = 3\nmost = 2\n"),
                 HasSubstr("x.conf:1: [pool a] shall have 3 ready and 2 at the most"));
-    for (const char* title : {"[pool]", "[pool a b]", "[pool 7]", "[pool a/b]", "[pool %d]"}) {
+    for (const char* title :
+         {"[pool]", "[pool a b]", "[pool 7]", "[pool a/b]", "[pool %d]", "[pool .]", "[pool -x]"}) {
         EXPECT_THAT(refusal(std::string(title) + "\ntemplate = t\n"),
                     HasSubstr("is no name for a pool"))
             << title;
@@ -160,10 +163,26 @@ TEST(Config, RefusesAPoolThatCanNeverBeFull) {
                 HasSubstr("given twice"));
 }
 
-TEST(Config, RefusesBadValuesOfAPool) {
+TEST(Config, RefusesPoolsThatNameTheirForksAlike) {
+    EXPECT_THAT(refusal("[pool a]\ntemplate = t\nname = b-%d\n[pool b]\ntemplate = t\n"),
+                "x.conf:4: [pool b] names its forks b-%d, as [pool a] in line 1 does: give one of "
+                "them another name");
+}
+
+TEST(Config, OfAPoolsBadValueOneThingIsSaid) {
     for (const char* line :
-         {"template = 12", "template = a/b", "ready = -1", "ready = 4097", "most = x", "name = job",
-          "name = %d", "name = a%d%d", "name = a%s%d", "name = a/%d", "keep = stopped"}) {
+         {"template = 12", "template =", "template = a #b", "template = t\nready = x\nmost = 0"}) {
+        const std::string said = refusal(std::string("[pool p]\n") + line + "\n");
+        EXPECT_EQ(std::ranges::count(said, '\n'), 0) << said;
+    }
+    EXPECT_THAT(refusal("[pool p]\ntemplate = 12\n"), HasSubstr("and not digits alone"));
+    EXPECT_FALSE(parsed("[pool p]\ntemplate = t\nname = %d-x\n").pools.empty());
+}
+
+TEST(Config, RefusesBadValuesOfAPool) {
+    for (const char* line : {"template = 12", "template = a/b", "template = -a", "name = -%d",
+                             "ready = -1", "ready = 4097", "most = x", "name = job", "name = %d",
+                             "name = a%d%d", "name = a%s%d", "name = a/%d", "keep = stopped"}) {
         EXPECT_THAT(refusal(std::string("[pool p]\n") + line + "\n"), HasSubstr("x.conf:2: "))
             << line;
     }

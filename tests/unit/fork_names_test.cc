@@ -46,11 +46,13 @@ TEST(ForkNames, AreHostsNamesAndNoDomids) {
     }
     for (const std::string& bad :
          {std::string(), std::string("a/b"), std::string("a b"), std::string("7"),
-          std::string("a\nb"), std::string("\xc3\xbc"), std::string(65, 'a')}) {
+          std::string("a\nb"), std::string("-a"), std::string("."), std::string("\xc3\xbc"),
+          std::string(65, 'a')}) {
         EXPECT_EQ(check_name(bad).error().code, EINVAL) << bad;
         EXPECT_EQ(choose_names(bad, 1, kNone).error().code, EINVAL) << bad;
     }
-    for (const char* bad : {"%d", "a/%d", "%d-%d", "%s", "%"}) {
+    EXPECT_THAT(choose_names("%d-x", 1, kNone).value(), ElementsAre("1-x"));
+    for (const char* bad : {"%d", "-%d", "a/%d", "%d-%d", "%s", "%"}) {
         EXPECT_EQ(choose_names(bad, 1, kNone).error().code, EINVAL) << bad;
     }
     EXPECT_TRUE(choose_names(std::string(63, 'a') + "%d", 9, kNone));

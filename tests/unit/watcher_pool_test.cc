@@ -438,9 +438,10 @@ TEST_F(WatcherPoolTest, ATemplateWithAPoolIsNotRemovedAndHowItCouldBeIsSaid) {
     config_.pools.clear();
     ASSERT_TRUE(watcher_->reload());
     ASSERT_TRUE(run_until(loop_, [this] { return children() == 1; }));
-    EXPECT_EQ(remove(),
-              "base is not removed: 1 fork lives: job-1; first end them (xl destroy, for those that "
-              "run)");
+    EXPECT_EQ(
+        remove(),
+        "base is not removed: 1 fork lives: job-1; first end them (xl destroy, for those that "
+        "run)");
 }
 
 TEST_F(WatcherPoolTest, AHostWithoutSharingSaysWhatItLacks) {

@@ -22,6 +22,7 @@
 #include <map>
 #include <utility>
 
+#include "watcher/config/domain_name.h"
 #include "watcher/config/keys.h"
 #include "watcher/config/lines.h"
 
@@ -111,6 +112,7 @@ class Parser {
         SectionKind kind = SectionKind::host;
         std::string title;  // what stands between the brackets
         std::map<std::string, int, std::less<>> lines_of_keys;
+        bool refused_a_value = false;
         std::size_t zone = 0;  // index in config_.sections, where the title has a pattern
         bool has_pattern = false;
     };
@@ -125,8 +127,10 @@ class Parser {
     void open_zone_section(std::string_view pattern);
     void open_pool_section(std::string_view name);
     void take(std::string_view key, std::string_view value);
+    void refuse_value(std::string text);
     void close_section();
     void check_floors();
+    void check_pool();
     void check_pools();
     void check_floor(const std::string& title, const ZoneConfig& values, int line);
     void report(int line, std::string text);
@@ -259,7 +263,8 @@ void Parser::open_pool_section(std::string_view name) {
     if (!is_domain_name(name) || name.size() > kMaxPatternBytes - 3) {
         section_.state = Section::State::refused;
         report(line_, fmt::format("'{}' is no name for a pool: write [pool NAME], with up to {} "
-                                  "letters, digits, '.', '_' and '-', and not digits alone",
+                                  "letters, digits, '.', '_' and '-', a letter or digit first, "
+                                  "and not digits alone",
                                   name, kMaxPatternBytes - 3));
         return;
     }
@@ -320,22 +325,29 @@ void Parser::take(std::string_view key, std::string_view value) {
         return;
     }
     if (value.empty()) {
-        report(line_, fmt::format("{} has no value: give one, or remove the line", key));
+        refuse_value(fmt::format("{} has no value: give one, or remove the line", key));
         return;
     }
     if (has_hash_comment(value)) {
-        report(line_,
-               fmt::format("{}: a comment behind a value begins with ; and not with #", key));
+        refuse_value(fmt::format("{}: a comment behind a value begins with ; and not with #", key));
         return;
     }
     ZoneConfig& zone =
         section_.has_pattern ? config_.sections[section_.zone].values : config_.zone_defaults;
     if (const auto set = known->set(config_, zone, value); !set) {
-        report(line_, fmt::format("{}: {}", key, set.error().what));
+        refuse_value(fmt::format("{}: {}", key, set.error().what));
     }
 }
 
+void Parser::refuse_value(std::string text) {
+    section_.refused_a_value = true;
+    report(line_, std::move(text));
+}
+
 void Parser::close_section() {
+    if (section_.state == Section::State::open && section_.kind == SectionKind::pool) {
+        check_pool();
+    }
     for (const char* key : {"ceiling", "floor"}) {
         if (const auto found = section_.lines_of_keys.find(key);
             found != section_.lines_of_keys.end()) {
@@ -368,17 +380,32 @@ void Parser::check_floors() {
     }
 }
 
+// The one whose section ends here. What follows from a value that was refused is not said as well.
+void Parser::check_pool() {
+    const PoolConfig& pool = config_.pools.back();
+    if (!section_.lines_of_keys.contains("template")) {
+        report(pool.line, fmt::format("[pool {}] has no template: say of which one its forks are, "
+                                      "as in template = web",
+                                      pool.name));
+    }
+    if (!section_.refused_a_value && pool.most && *pool.most < pool.ready) {
+        report(pool.line, fmt::format("[pool {}] shall have {} ready and {} at the most, so they "
+                                      "never are: lower ready or raise most",
+                                      pool.name, pool.ready, *pool.most));
+    }
+}
+
+// Of a name nobody could tell which pool it is of.
 void Parser::check_pools() {
-    for (const PoolConfig& pool : config_.pools) {
-        if (pool.template_name.empty()) {
-            report(pool.line, fmt::format("[pool {}] has no template: say of which one its forks "
-                                          "are, as in template = web",
-                                          pool.name));
-        }
-        if (pool.most && *pool.most < pool.ready) {
-            report(pool.line, fmt::format("[pool {}] shall have {} ready and {} at the most, so "
-                                          "they never are: lower ready or raise most",
-                                          pool.name, pool.ready, *pool.most));
+    for (auto pool = config_.pools.begin(); pool != config_.pools.end(); ++pool) {
+        const auto earlier = std::find_if(config_.pools.begin(), pool, [&](const PoolConfig& each) {
+            return each.pattern == pool->pattern;
+        });
+        if (earlier != pool) {
+            report(pool->line,
+                   fmt::format("[pool {}] names its forks {}, as [pool {}] in line {} does: give "
+                               "one of them another name",
+                               pool->name, pool->pattern, earlier->name, earlier->line));
         }
     }
 }

@@ -7,6 +7,8 @@
 #include <array>
 #include <charconv>
 
+#include "watcher/config/domain_name.h"
+
 namespace xenpack {
 
 namespace {
@@ -139,7 +141,7 @@ Expected<void> set_template(Config& config, ZoneConfig&, std::string_view value)
     if (!is_domain_name(value)) {
         return fail(
             "'{}' is not the name of a template: those are 1 to {} letters, digits, '.', '_' "
-            "and '-'",
+            "and '-', a letter or digit first, and not digits alone",
             value, kMaxNameBytes);
     }
     config.pools.back().template_name = value;
@@ -155,18 +157,14 @@ Expected<void> set_most(Config& config, ZoneConfig&, std::string_view value) {
 }
 
 Expected<void> set_name(Config& config, ZoneConfig&, std::string_view value) {
-    constexpr std::string_view kMark = "%d";
-    const std::size_t at = value.find(kMark);
-    if (at == std::string_view::npos || value.find(kMark, at + 1) != std::string_view::npos) {
+    if (!has_one_mark(value)) {
         return fail("'{}' does not have one %d, where the number goes, as in job-%d", value);
     }
-    std::string bare(value);
-    bare.erase(at, kMark.size());
-    if (!is_domain_name(bare) || value.size() > kMaxPatternBytes) {
+    if (!is_domain_name(numbered(value, 1)) || value.size() > kMaxPatternBytes) {
         return fail(
             "'{}' gives no names for domains: beside its %d use up to {} letters, digits, '.', "
-            "'_' and '-', and not digits alone",
-            value, kMaxPatternBytes - kMark.size());
+            "'_' and '-', a letter or digit first, and not digits alone",
+            value, kMaxPatternBytes - kNumberMark.size());
     }
     config.pools.back().pattern = value;
     return {};
@@ -215,15 +213,6 @@ std::string_view name_of(SectionKind kind) {
             return "pool";
     }
     return "";
-}
-
-bool is_domain_name(std::string_view text) {
-    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-    return !text.empty() && text.size() <= kMaxNameBytes && !std::ranges::all_of(text, is_digit) &&
-           std::ranges::all_of(text, [&](char c) {
-               return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
-                      c == '_' || c == '-';
-           });
 }
 
 std::span<const ConfigKey> config_keys() {

@@ -23,9 +23,6 @@ struct ConfigKey {
     Expected<void> (*set)(Config& config, ZoneConfig& zone, std::string_view value);
 };
 
-// 1 to kMaxNameBytes letters, digits, '.', '_' and '-', and not a number alone.
-[[nodiscard]] bool is_domain_name(std::string_view text);
-
 // In the order in which the documentation lists them.
 [[nodiscard]] std::span<const ConfigKey> config_keys();
 

@@ -62,9 +62,10 @@ std::string in_the_way(const std::vector<const Zone*>& forks) {
         if (family.kind == Family::Kind::sealed) {
             ways.insert("xenpack template rm " + fork->name);
         } else if (!family.pool.empty() && family.in_pool == Family::InPool::stands) {
-            ways.insert(fmt::format("[pool {}] out of xenpack.conf and xenpack reload, for those "
-                                    "that stand ready",
-                                    family.pool));
+            ways.insert(
+                fmt::format("[pool {}] out of xenpack.conf and xenpack reload, for those "
+                            "that stand ready",
+                            family.pool));
         } else {
             ways.insert("xl destroy, for those that run");
         }

@@ -5,18 +5,16 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "watcher/config/config.h"
 #include "watcher/guest/fork_text.h"
 
 namespace xenpack {
 namespace {
 
+static_assert(kMaxNameBytes == guest::kHostnameMaxBytes);
+
 bool is_number(std::string_view text) {
     return std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-}
-
-std::string numbered(std::string_view pattern, std::size_t mark, unsigned number) {
-    return fmt::format("{}{}{}", pattern.substr(0, mark), number,
-                       pattern.substr(mark + kNumberMark.size()));
 }
 
 Expected<void> check_pattern(std::string_view pattern, unsigned count) {
@@ -24,8 +22,7 @@ Expected<void> check_pattern(std::string_view pattern, unsigned count) {
         return fail_with(EINVAL, "{} is no number of forks: ask for 1 to {}", count,
                          kMostForksAtOnce);
     }
-    const std::size_t mark = pattern.find(kNumberMark);
-    if (mark == std::string_view::npos) {
+    if (pattern.find(kNumberMark) == std::string_view::npos) {
         if (count > 1) {
             return fail_with(EINVAL,
                              "{} forks cannot all be named {}: put a %d where their numbers go, as "
@@ -34,11 +31,11 @@ Expected<void> check_pattern(std::string_view pattern, unsigned count) {
         }
         return check_name(pattern);
     }
-    if (pattern.find(kNumberMark, mark + 1) != std::string_view::npos) {
+    if (!has_one_mark(pattern)) {
         return fail_with(EINVAL, "{} has more than one %d: one is where the number goes",
                          quoted(pattern));
     }
-    return check_name(numbered(pattern, mark, 1));
+    return check_name(numbered(pattern, 1));
 }
 
 }  // namespace
@@ -52,18 +49,17 @@ std::string quoted(std::string_view text) {
 }
 
 Expected<void> check_name(std::string_view name) {
-    if (!guest::is_word(name)) {
-        return fail_with(
-            EINVAL,
-            "{} is no name for a domain that is a host's name too: use 1 to {} letters, "
-            "digits, '.', '_' and '-'",
-            quoted(name), guest::kHostnameMaxBytes);
+    if (is_domain_name(name)) {
+        return {};
     }
-    if (is_number(name)) {
+    if (!name.empty() && is_number(name)) {
         return fail_with(EINVAL, "{} is no name: a number alone would be taken for a domid",
                          quoted(name));
     }
-    return {};
+    return fail_with(EINVAL,
+                     "{} is no name for a domain that is a host's name too: use 1 to {} letters, "
+                     "digits, '.', '_' and '-', a letter or digit first",
+                     quoted(name), kMaxNameBytes);
 }
 
 Expected<std::vector<std::string>> choose_names(const std::string& pattern, unsigned count,
@@ -71,8 +67,7 @@ Expected<std::vector<std::string>> choose_names(const std::string& pattern, unsi
     if (auto checked = check_pattern(pattern, count); !checked) {
         return tl::unexpected(std::move(checked.error()));
     }
-    const std::size_t mark = pattern.find(kNumberMark);
-    if (mark == std::string::npos) {
+    if (!has_one_mark(pattern)) {
         if (taken.contains(pattern)) {
             return fail_with(EEXIST,
                              "a domain is named {} already: choose another name, or one with a %d "
@@ -83,9 +78,9 @@ Expected<std::vector<std::string>> choose_names(const std::string& pattern, unsi
     }
     std::vector<std::string> names;
     for (unsigned number = 1; names.size() < count; ++number) {
-        std::string name = numbered(pattern, mark, number);
-        if (!guest::is_word(name)) {  // it has grown too long
-            return tl::unexpected(std::move(check_name(name).error()));
+        std::string name = numbered(pattern, number);
+        if (auto checked = check_name(name); !checked) {  // it has grown too long
+            return tl::unexpected(std::move(checked.error()));
         }
         if (!taken.contains(name)) {
             names.push_back(std::move(name));

@@ -8,21 +8,19 @@
 #include <string_view>
 #include <vector>
 
+#include "watcher/config/domain_name.h"
 #include "watcher/error.h"
 
 namespace xenpack {
 
 // Forks in one request. A host holds far fewer.
 inline constexpr unsigned kMostForksAtOnce = 4096;
-// What a pattern has in the place of a number.
-inline constexpr std::string_view kNumberMark = "%d";
 
 // What somebody has given, for a sentence: in quotes, short, in one line, and nothing in it that a
 // terminal would act on.
 [[nodiscard]] std::string quoted(std::string_view text);
 
-// A domain's name that is a host's name too (watcher/guest/fork_text.h, is_word), and no number,
-// which would be a domid. Error code EINVAL.
+// As is_domain_name(). Error code EINVAL.
 [[nodiscard]] Expected<void> check_name(std::string_view name);
 
 // `count` names, none of `taken` and no two alike: where `pattern` has a %d, numbers from 1 on that

@@ -21,8 +21,7 @@ std::size_t less(std::size_t all, std::size_t part) {
 // Too many stand ready, as after a reload.
 std::size_t surplus(const PoolRule& rule, const PoolSeen& seen) {
     const std::size_t stand = seen.standing + seen.held;
-    const std::size_t over =
-        rule.most ? less(stand + seen.making + seen.taken, *rule.most) : 0;
+    const std::size_t over = rule.most ? less(stand + seen.making + seen.taken, *rule.most) : 0;
     return std::min(stand, std::max(less(stand, rule.ready + seen.takers), over));
 }
 
@@ -41,8 +40,7 @@ PoolPlan plan_pool(const PoolRule& rule, const PoolSeen& seen, const PoolTrouble
         plan.why_not = seen.no_template;
         return plan;
     }
-    const std::size_t room =
-        rule.most ? less(*rule.most, there + seen.taken) : lacks;
+    const std::size_t room = rule.most ? less(*rule.most, there + seen.taken) : lacks;
     if (room < lacks) {
         plan.why_not = fmt::format("there are {}, and there may be no more, the taken ones too",
                                    rule.most.value_or(0));

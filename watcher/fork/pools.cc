@@ -115,16 +115,14 @@ std::vector<const Zone*> Pools::whole(const Pool& pool) const {
 // Those that can be handed out.
 std::vector<const Zone*> Pools::standing(const Pool& pool) const {
     std::vector<const Zone*> list = whole(pool);
-    std::erase_if(list,
-                  [&](const Zone* zone) { return forks_.keeper().stands_still(zone->key); });
+    std::erase_if(list, [&](const Zone* zone) { return forks_.keeper().stands_still(zone->key); });
     return list;
 }
 
 // Those that memory has to come for before they go on: who waits for one gets it then.
 std::vector<const Zone*> Pools::held(const Pool& pool) const {
     std::vector<const Zone*> list = whole(pool);
-    std::erase_if(list,
-                  [&](const Zone* zone) { return !forks_.keeper().stands_still(zone->key); });
+    std::erase_if(list, [&](const Zone* zone) { return !forks_.keeper().stands_still(zone->key); });
     return list;
 }
 
@@ -210,8 +208,7 @@ void Pools::follow() {
         give_up(pool, plan.give_up);
         make(pool, plan.make);
         const std::vector<const Zone*> still = held(pool);
-        if (!pool.takers.empty() && in_hand(name) == 0 && still.empty() &&
-            see(pool).making == 0) {
+        if (!pool.takers.empty() && in_hand(name) == 0 && still.empty() && see(pool).making == 0) {
             refuse_all(pool, refusal(pool, "stands ready"));
         }
         consider(plan.again_ms);

@@ -37,8 +37,9 @@ std::string line_about(const EndedReservation& ended) {
             return fmt::format("{} MiB are not kept for {} any more: {}", mib(r.size_kib), whose(r),
                                sentence_of(ended.why));
         case Ending::waited:
-            return r.at_once ? std::string() : fmt::format("{} is refused {} MiB: {}", whose(r), mib(r.size_kib),
-                               sentence_of(ended.why));
+            return r.at_once ? std::string()
+                             : fmt::format("{} is refused {} MiB: {}", whose(r), mib(r.size_kib),
+                                           sentence_of(ended.why));
     }
     return {};
 }
