@@ -84,6 +84,8 @@ pool_field() { "$XENPACK" pool list --json | sed -nE "s/^ *\"$1\": (.*[^,]),?\$/
     refused 1 'a domain is named base already' take jobs --name base
     refused 1 'is no name' take jobs --name a/b
     refused 2 '--timeout' take jobs --timeout soon
+    refused 2 "--timeout: '99d' is not between 100ms and 1h" take jobs --timeout 99d
+    refused 1 "'banana' is no address" take jobs --address banana
     run "$XENPACK" take jobs --name build-17 --until running --json
     echo "$output"
     [ "$status" -eq 0 ]

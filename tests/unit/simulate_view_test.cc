@@ -155,6 +155,12 @@ TEST(StaticSizes, NeverLackMemoryNorWasteMuch) {
 
 TEST(Duration, ReadsUnitsAndRefusesTheRest) {
     EXPECT_EQ(parse_duration_ms("500ms"), 500);
+    EXPECT_EQ(parse_timeout_ms("100ms"), kAnswerLeastMs);
+    EXPECT_EQ(parse_timeout_ms("1h"), kAnswerMostMs);
+    for (const char* bad : {"99ms", "3600001ms", "99d", "soon"}) {
+        EXPECT_FALSE(parse_timeout_ms(bad)) << bad;
+    }
+    EXPECT_EQ(parse_timeout_ms("99d").error().what, "'99d' is not between 100ms and 1h");
     EXPECT_EQ(parse_duration_ms("90s"), 90'000);
     EXPECT_EQ(parse_duration_ms("5m"), 300'000);
     EXPECT_EQ(parse_duration_ms("1h"), 3'600'000);

@@ -82,7 +82,7 @@ class ForkCommand final : public Command {
         put("until", until_);
         put("address", address_);
         if (!timeout_.empty()) {
-            const auto timeout_ms = parse_duration_ms(timeout_);
+            const auto timeout_ms = parse_timeout_ms(timeout_);
             if (!timeout_ms) {
                 return fail_as(ExitStatus::usage, "--timeout: " + timeout_ms.error().what);
             }

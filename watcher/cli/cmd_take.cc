@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // xenpack take: asks the daemon to hand out a fork that stands ready in a pool, and waits until it
 // is what was asked for. Hanging up, as by Ctrl-C, is how it is given up.
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 
 #include "watcher/cli/client.h"
@@ -60,7 +58,7 @@ class TakeCommand final : public Command {
         put("until", until_);
         put("address", address_);
         if (!timeout_.empty()) {
-            const auto timeout_ms = parse_duration_ms(timeout_);
+            const auto timeout_ms = parse_timeout_ms(timeout_);
             if (!timeout_ms) {
                 return fail_as(ExitStatus::usage, "--timeout: " + timeout_ms.error().what);
             }

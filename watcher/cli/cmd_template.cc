@@ -87,7 +87,7 @@ class TemplateCommand final : public Command {
             body["identity"] = identity_;
         }
         if (!timeout_.empty()) {
-            const auto timeout_ms = parse_duration_ms(timeout_);
+            const auto timeout_ms = parse_timeout_ms(timeout_);
             if (!timeout_ms) {
                 return fail_as(ExitStatus::usage, "--timeout: " + timeout_ms.error().what);
             }

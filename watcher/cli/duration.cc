@@ -38,6 +38,15 @@ Expected<std::int64_t> parse_duration_ms(std::string_view text) {
         text);
 }
 
+Expected<std::int64_t> parse_timeout_ms(std::string_view text) {
+    auto timeout_ms = parse_duration_ms(text);
+    if (timeout_ms && (*timeout_ms < kTimeoutLeastMs || *timeout_ms > kTimeoutMostMs)) {
+        return fail("'{}' is not between {}ms and {}", text, kTimeoutLeastMs,
+                    show_duration(kTimeoutMostMs));
+    }
+    return timeout_ms;
+}
+
 std::string show_duration(std::int64_t ms) {
     if (ms < kMinute) {
         return fmt::format("{:.1f}s", static_cast<double>(ms) / 1000);
