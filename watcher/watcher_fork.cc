@@ -305,6 +305,7 @@ void Watcher::add_fork_json(const Zone& zone, json& members) const {
     members["template"] = template_json(zone);
     members["fork_state"] = zone.family.kind == Family::Kind::fork ? "complete" : "building";
     members["ready"] = forks_->is_ready(zone);
+    members["paused"] = forks_->is_left_paused(zone);
     members["shared_kib"] = zone.domain.shared_kib;
     const auto waiting = forks_->keeper().waiting(zone.key);
     members["held"] = waiting && waiting->held;
@@ -314,6 +315,7 @@ void Watcher::add_fork_json(const Zone& zone, json& members) const {
     if (!zone.family.pool.empty()) {
         members["pool"] = zone.family.pool;
         members["taken"] = zone.family.in_pool != Family::InPool::stands;
+        members["stands_ready"] = pools_->stands_ready(zone);
     }
 }
 

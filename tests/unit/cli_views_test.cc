@@ -87,6 +87,24 @@ TEST(StatusView, AForkThatWaitsForMemorySaysWhy) {
     EXPECT_EQ(render_fork(fork), "  job-1 (4)  2M of its own  ready, of base\n");
 }
 
+TEST(StatusView, AForkOfAPoolIsShownAsSuch) {
+    json fork{{"name", "job-1"}, {"domid", 4},     {"current_kib", 2048},
+              {"ready", false},  {"paused", true}, {"template", "base"}};
+    const auto shown_as = [&fork](const char* state) {
+        const std::string line = "  job-1 (4)  2M of its own  " + std::string(state) + ", of base";
+        EXPECT_EQ(render_fork(fork), line + "\n");
+    };
+    shown_as("paused");
+    fork.update({{"pool", "jobs"}, {"taken", false}, {"stands_ready", true}});
+    shown_as("stands ready in jobs");
+    fork.update({{"paused", false}, {"stands_ready", false}});
+    shown_as("not ready, for jobs");
+    fork["ready"] = true;
+    shown_as("ready, for jobs");
+    fork["taken"] = true;
+    shown_as("ready, taken from jobs");
+}
+
 TEST(StatusView, AForkThatWasMadeIsALine) {
     json fork{{"name", "job-1"},
               {"domid", 4},

@@ -119,6 +119,8 @@ TEST_F(WatcherPoolTest, FillsWhenItsTemplateIsThereAndNotBefore) {
     const json job = domain("job-2");
     EXPECT_EQ(job["pool"], "jobs");
     EXPECT_EQ(job["taken"], false);
+    EXPECT_EQ(job["stands_ready"], true);
+    EXPECT_EQ(job["paused"], true);
     EXPECT_EQ(node(job, "xenpack/pool"), "jobs");
     EXPECT_EQ(node(job, "xenpack/fork/state"), "complete");
     EXPECT_NE(node(job, "xenpack/fork/seed"), "(nothing)") << "it has no identity yet";
@@ -135,6 +137,8 @@ TEST_F(WatcherPoolTest, WhatIsTakenRunsIsReadyAndIsReplaced) {
     EXPECT_GT((*taken)["ready_ms"], 0);
     const json job = domain("job-1");
     EXPECT_EQ(job["taken"], true);
+    EXPECT_EQ(job["stands_ready"], false);
+    EXPECT_EQ(job["paused"], false);
     EXPECT_EQ(job["ready"], true);
     EXPECT_EQ(node(job, "xenpack/pool-state"), "taken");
     EXPECT_EQ(node(job, "xenpack/fork/seed"), "(nothing)");

@@ -143,6 +143,19 @@ std::string pools(const json& status) {
     return lines.empty() ? lines : "\npools:\n" + lines;
 }
 
+std::string state_of_fork(const json& fork) {
+    std::string state = fork.value("paused", false)  ? "paused"
+                        : fork.value("ready", false) ? "ready"
+                                                     : "not ready";
+    if (member(fork, "pool").is_null()) {
+        return state;
+    }
+    const std::string pool = text_of(member(fork, "pool"));
+    return fork.value("stands_ready", false) ? "stands ready in " + pool
+           : fork.value("taken", false)      ? state + ", taken from " + pool
+                                             : state + ", for " + pool;
+}
+
 // What keeps this host from forks, where it does.
 std::string forks_lack(const json& status) {
     std::string lines;
@@ -208,10 +221,7 @@ std::string render_status(const json& status, const Screen& screen) {
 }
 
 std::string render_fork(const json& fork) {
-    const bool stands = fork.contains("pool") && !fork.value("taken", true);
-    const std::string state = stands ? "stands ready in " + text_of(member(fork, "pool"))
-                              : fork.value("ready", false) ? "ready"
-                                                           : "not ready";
+    const std::string state = state_of_fork(fork);
     std::string line =
         fmt::format("  {} ({})  {} of its own  {}, of {}", text_of(member(fork, "name")),
                     number_of(member(fork, "domid")), size_of(member(fork, "current_kib")), state,

@@ -170,6 +170,15 @@ std::vector<PoolState> Pools::states() const {
     return list;
 }
 
+bool Pools::stands_ready(const Zone& fork) const {
+    const auto pool = pools_.find(fork.family.pool);
+    if (pool == pools_.end() || !is_left(fork)) {
+        return false;
+    }
+    const auto list = standing(pool->second);
+    return std::ranges::find(list, &fork) != list.end();
+}
+
 // Where it is not said in the journal: that some are held is the guard's to say there, as it comes
 // and goes.
 std::string Pools::why_not(const Pool& pool) const {

@@ -70,6 +70,8 @@ class Pools {
     // That domain has gone.
     void forget(const Zone& gone);
     [[nodiscard]] std::vector<PoolState> states() const;
+    // It can be handed out now.
+    [[nodiscard]] bool stands_ready(const Zone& fork) const;
 
   private:
     struct Taker {
