@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "watcher/fork/callers.h"
 #include "watcher/kib.h"
 #include "watcher/loop/loop.h"
 #include "watcher/watcher.h"
@@ -18,8 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-// Tells those who ask the desk for forks from the requests that control/ numbers.
-constexpr std::uint64_t kForksCaller = std::uint64_t{1} << 63;
 // What is kept for forks that never come must not be kept for ever.
 constexpr std::int64_t kForksDeadlineMs = 3'600'000;
 

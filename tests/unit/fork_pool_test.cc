@@ -43,7 +43,6 @@ TEST(Pool, TheMostBoundsAllThatThereAre) {
     const PoolPlan full = plan({4, 6}, {.standing = 1, .making = 1, .taken = 4});
     EXPECT_EQ(full.make, 0U);
     EXPECT_THAT(full.why_not, HasSubstr("there are 6, and there may be no more"));
-    EXPECT_FALSE(full.again_ms) << "an end is an event";
     EXPECT_EQ(plan({4, 6}, {.standing = 2, .taken = 4}).give_up, 0U);
 }
 
@@ -68,7 +67,6 @@ TEST(Pool, WithoutATemplateItWaits) {
     const PoolPlan waits = plan({2, {}}, {.no_template = "there is no template x"});
     EXPECT_EQ(waits.make, 0U);
     EXPECT_EQ(waits.why_not, "there is no template x");
-    EXPECT_FALSE(waits.again_ms);
     EXPECT_EQ(plan({2, {}}, {.standing = 2, .no_template = "none"}).why_not, "")
         << "it lacks nothing";
 }
@@ -98,7 +96,6 @@ TEST(Pool, AFailureThatRepeatsItselfIsTriedEverMoreRarely) {
         const PoolPlan waits = plan_pool({2, {}}, {}, trouble, now_ms);
         EXPECT_EQ(waits.make, 0U);
         EXPECT_EQ(waits.why_not, "no");
-        EXPECT_EQ(waits.again_ms, trouble.again_ms);
         now_ms = trouble.again_ms;
         EXPECT_EQ(plan_pool({2, {}}, {}, trouble, now_ms).make, 1U) << "one shows whether it works";
         EXPECT_EQ(plan_pool({2, {}}, {.making = 1}, trouble, now_ms).make, 0U);

@@ -50,7 +50,6 @@ PoolPlan plan_pool(const PoolRule& rule, const PoolSeen& seen, const PoolTrouble
     }
     if (now_ms < trouble.again_ms) {
         plan.why_not = trouble.why;
-        plan.again_ms = trouble.again_ms;
         return plan;
     }
     plan.make = std::min({lacks, room, less(kPoolMostMaking, seen.making)});

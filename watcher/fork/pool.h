@@ -51,7 +51,6 @@ struct PoolPlan {
     std::size_t make = 0;
     std::size_t give_up = 0;  // of those that stand ready; first those that are held
     std::string why_not{};    // it does not make what it lacks; empty: it does, or lacks nothing
-    std::optional<std::int64_t> again_ms{};
 };
 [[nodiscard]] PoolPlan plan_pool(const PoolRule& rule, const PoolSeen& seen,
                                  const PoolTrouble& trouble, std::int64_t now_ms);

@@ -8,13 +8,11 @@
 #include <set>
 #include <utility>
 
+#include "watcher/fork/callers.h"
 #include "watcher/fork/names.h"
 
 namespace xenpack {
 namespace {
-
-// Tells its requests from those that others number.
-constexpr std::uint64_t kPoolsCaller = std::uint64_t{1} << 62;
 
 bool stands(const Zone& zone) {
     return zone.family.kind == Family::Kind::fork && !zone.family.pool.empty() &&
@@ -220,7 +218,6 @@ void Pools::follow() {
         if (!pool.takers.empty() && in_hand(name) == 0 && still.empty() && see(pool).making == 0) {
             refuse_all(pool, refusal(pool, "stands ready"));
         }
-        consider(plan.again_ms);
         if (pool.trouble.again_ms > now_ms) {
             consider(pool.trouble.again_ms);
         }

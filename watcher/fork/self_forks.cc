@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "watcher/fork/callers.h"
 #include "watcher/fork/names.h"
 
 namespace xenpack {
@@ -17,8 +18,6 @@ constexpr char kWishPath[] = "xenpack/self-fork";
 constexpr char kDone[] = "done";
 // What the template is called.
 constexpr char kSuffix[] = ".template";
-// Tells its requests from those that others number.
-constexpr std::uint64_t kSelfCaller = std::uint64_t{1} << 61;
 constexpr std::size_t kWishMostBytes = 256;
 // Of what is noted of a wish: with its path it has to fit into one message of the store's
 // (XENSTORE_PAYLOAD_MAX, 4096, xen/io/xs_wire.h).
