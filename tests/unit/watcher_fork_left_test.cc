@@ -101,6 +101,14 @@ int table_seal(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t*, con
     return 0;
 }
 
+// None is ever made.
+int table_fork(xenpack_toolstack*, const xenpack_fork_request* request, xenpack_fork_done done,
+               void* arg) {
+    host.calls.push_back(std::string("fork ") + request->name);
+    host.owed.emplace_back([done, arg](int answer) { done(arg, answer, "no", nullptr); });
+    return 0;
+}
+
 int table_destroy(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t*, xenpack_done done,
                   void* arg) {
     owe("destroy " + name_of(domid), done, arg);
@@ -168,6 +176,7 @@ const xenpack_toolstack_ops& table() {
         ops.close_store = sim::toolstack_ops().close_store;
         ops.fork_missing = table_missing;
         ops.seal = table_seal;
+        ops.fork = table_fork;
         ops.destroy = table_destroy;
         ops.adopt = table_adopt;
         ops.feed = table_feed;
@@ -365,6 +374,47 @@ TEST_F(WatcherForkLeftTest, ForksOfATemplateWithoutReportersAreReadyByThemselves
     start();
     EXPECT_TRUE(soon([this] { return fork()["ready"] == true; }));
     EXPECT_EQ(node(5, "xenpack/fork/seed"), "(nothing)");
+}
+
+// ---- of zones that fork themselves --------------------------------------------------------------
+
+TEST_F(WatcherForkLeftTest, WhoHasItsPlaceAlreadyIsNotMadeAgainWhateverBecomesOfTheOthers) {
+    add_fork(5, "complete");
+    write(5, {{"xenpack/fork/index", "w1 0"}});
+    write(kTemplate, {{"xenpack/self-fork", "w1 web web-1"}});
+    start();
+    ASSERT_TRUE(soon([] { return !host.calls.empty(); }));
+    EXPECT_THAT(host.calls, ElementsAre("fork web-1"));
+    EXPECT_EQ(node(kTemplate, "xenpack/self-fork"), "w1 +web web-1");
+    answer_owed(-ENOMEM);
+    EXPECT_TRUE(soon([this] { return node(kTemplate, "xenpack/self-fork") == "done"; }));
+    EXPECT_TRUE(control_.said("fault", "base", "web goes on in its place, but the forks that"));
+    std::erase_if(host.domains, [](const auto& each) { return each.domid == 5; });
+    look();
+    EXPECT_TRUE(soon([] { return host.calls.back() == "destroy domain 3"; }));
+    EXPECT_THAT(host.calls, ElementsAre("fork web-1", "destroy domain 3"));
+}
+
+TEST_F(WatcherForkLeftTest, WhoHasHadItsPlaceAndHasEndedIsNotMadeAgain) {
+    write(kTemplate, {{"xenpack/self-fork", "w1 +web web-1"}});
+    start();
+    ASSERT_TRUE(soon([] { return !host.calls.empty(); }));
+    EXPECT_THAT(host.calls, ElementsAre("fork web-1"));
+}
+
+TEST_F(WatcherForkLeftTest, WhoMayHaveItsPlaceIsWaitedForUntilThatIsKnown) {
+    add_fork(5, "complete");
+    write(5, {{"xenpack/fork/index", "w1 0"}, {"xenpack/fork/seed", "00"}});
+    write(kTemplate, {{"xenpack/self-fork", "w1 web web-1"}});
+    start();
+    EXPECT_FALSE(run_until(
+        loop_, [] { return !host.calls.empty(); }, 300));
+    write(5, {{"data/xenpack/fork", to_string(uuid_of(5)) + " failed no entropy"}});
+    ASSERT_TRUE(soon([] { return !host.calls.empty(); }));
+    EXPECT_THAT(host.calls, ElementsAre("destroy domain 5"));
+    pay();
+    EXPECT_TRUE(soon([] { return host.calls.size() == 3; }));
+    EXPECT_THAT(host.calls, ElementsAre("destroy domain 5", "fork web", "fork web-1"));
 }
 
 // ---- of pools -----------------------------------------------------------------------------------

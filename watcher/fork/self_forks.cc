@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // In the order of a wish: heard, judged, accepted, answered by Forks, tried again, ended; and taken
 // up again by the next daemon, from what stands at the zone that has become a template:
-//   xenpack/self-fork    "ID NAME NAME...": what is to be made, the zone's own name first; "done"
+//   xenpack/self-fork    "ID NAME NAME...": what is to be made, the zone's own name first, with a +
+//                        before it once its place is taken for good; "done"
 #include "watcher/fork/self_forks.h"
 
 #include <algorithm>
@@ -14,11 +15,14 @@
 namespace xenpack {
 namespace {
 
-constexpr char kWishPath[] = "xenpack/self-fork";
+constexpr char kRecordPath[] = "xenpack/self-fork";
 constexpr char kDone[] = "done";
+constexpr char kTakenMark = '+';
 // What the template is called.
 constexpr char kSuffix[] = ".template";
 constexpr std::size_t kWishMostBytes = 256;
+// Beside the indexes of its forks: the one with its place was made alone.
+constexpr unsigned kAlone = guest::kMostWished + 1;
 // Of what is noted of a wish: with its path it has to fit into one message of the store's
 // (XENSTORE_PAYLOAD_MAX, 4096, xen/io/xs_wire.h).
 constexpr std::size_t kRecordMostBytes = 4000;
@@ -37,10 +41,15 @@ std::string vm_of(const Zone& zone) {
     return "/vm/" + to_string(zone.key.uuid);
 }
 
-std::string record_of(const std::string& id, const std::vector<std::string>& names) {
+std::string record_of(const std::string& id, const std::vector<std::string>& names,
+                      bool place_taken = false) {
     std::string record = id;
     for (const std::string& name : names) {
-        record += " " + name;
+        record += " ";
+        if (place_taken && &name == &names.front()) {
+            record += kTakenMark;
+        }
+        record += name;
     }
     return record;
 }
@@ -245,7 +254,7 @@ void SelfForks::accept(const Zone& zone, const guest::ForkWish& asked, const std
         store_.write_guarded(path(guest::kForkMePath), text,
                              {{path(guest::kForkMeAnswerPath),
                                guest::format_answer({asked.id, guest::WishAnswer::Word::accepted})},
-                              {path(kWishPath), record_of(asked.id, names)}});
+                              {path(kRecordPath), record_of(asked.id, names)}});
     if (!written) {
         if (written.error().code != ESRCH) {
             answer(zone, {asked.id, guest::WishAnswer::Word::refused, written.error().what});
@@ -259,7 +268,7 @@ void SelfForks::accept(const Zone& zone, const guest::ForkWish& asked, const std
     }
     if (const auto begun = begin(zone.key, wish, all); !begun) {
         wishes_.erase(zone.key);
-        (void)store_.remove(path(kWishPath));
+        (void)store_.remove(path(kRecordPath));
         answer(zone, {asked.id, guest::WishAnswer::Word::refused, begun.error().what});
         return;
     }
@@ -319,7 +328,7 @@ bool SelfForks::forks_answered(std::uint64_t caller, const Expected<std::vector<
     if (zone->family.kind != Family::Kind::sealed) {
         const std::string id = wish.id;
         wishes_.erase(at);
-        (void)store_.remove(domain_path(key.domid, kWishPath));
+        (void)store_.remove(domain_path(key.domid, kRecordPath));
         answer(*zone, {id, guest::WishAnswer::Word::refused, made.error().what});
         if (const auto ear = ears_.find(key); ear != ears_.end()) {
             // Then what it has written meanwhile is heard.
@@ -328,17 +337,29 @@ bool SelfForks::forks_answered(std::uint64_t caller, const Expected<std::vector<
         }
         return true;
     }
-    // There is no way back: its place at least has to be taken.
-    if (wish.trouble.failures == 0) {
-        wish.refused = made.error().what;
-        mediator_.self_fork_said(*zone, true,
+    not_made(*zone, wish, made.error());
+    return true;
+}
+
+// There is no way back: its place at least has to be taken, unless it is. Ends the wish where it
+// is: who has it may have ended since, and must not come to be again.
+void SelfForks::not_made(const Zone& zone, Wish& wish, const Error& why) {
+    if (wish.place_taken) {
+        mediator_.self_fork_said(zone, true,
+                                 fmt::format("{} goes on in its place, but the forks that are "
+                                             "missing beside it cannot be made: {}",
+                                             wish.name, why.what));
+        finished(zone);
+        return;
+    }
+    if (wish.refused.empty()) {
+        wish.refused = why.what;
+        mediator_.self_fork_said(zone, true,
                                  fmt::format("its forks cannot be made, and {} is made alone, as "
                                              "often as that has to be tried: {}",
-                                             wish.name, made.error().what));
+                                             wish.name, why.what));
     }
-    wish.trouble =
-        after_failure(wish.trouble, made.error().what, made.error().code == ENOMEM, Loop::now_ms());
-    return true;
+    wish.trouble = after_failure(wish.trouble, why.what, why.code == ENOMEM, Loop::now_ms());
 }
 
 void SelfForks::try_again(const ZoneKey& key, Wish& wish) {
@@ -351,8 +372,12 @@ void SelfForks::try_again(const ZoneKey& key, Wish& wish) {
 void SelfForks::finished(const Zone& zone) {
     wishes_.erase(zone.key);
     ours_.insert(zone.key);
+    record(zone, kDone);
+}
+
+void SelfForks::record(const Zone& zone, const std::string& text) {
     const auto written = store_.write_guarded(domain_path(zone.key.domid, "vm"), vm_of(zone),
-                                              {{domain_path(zone.key.domid, kWishPath), kDone}});
+                                              {{domain_path(zone.key.domid, kRecordPath), text}});
     if (!written && written.error().code != ESRCH) {
         mediator_.self_fork_said(zone, true, written.error().what);
     }
@@ -361,11 +386,8 @@ void SelfForks::finished(const Zone& zone) {
 // ---- templates that came of wishes --------------------------------------------------------------
 
 void SelfForks::look_at_template(const Zone& zone) {
-    if (looked_at_.insert(zone.key).second && !wishes_.contains(zone.key)) {
-        const auto text = store_.read(domain_path(zone.key.domid, kWishPath));
-        if (text && *text) {
-            take_up(zone, **text);
-        }
+    if (!looked_at_.contains(zone.key)) {
+        look_for_record(zone);
     }
     if (ours_.contains(zone.key) && forks_.children_of(zone.key.uuid).empty()) {
         ours_.erase(zone.key);
@@ -376,8 +398,29 @@ void SelfForks::look_at_template(const Zone& zone) {
     }
 }
 
+// Once it is known of all of its forks whether they come to be.
+void SelfForks::look_for_record(const Zone& zone) {
+    if (wishes_.contains(zone.key)) {
+        looked_at_.insert(zone.key);
+        return;
+    }
+    const auto text = store_.read(domain_path(zone.key.domid, kRecordPath));
+    if (!text) {
+        return;
+    }
+    const auto children = *text && **text != kDone ? children_by_index(zone) : Children{};
+    if (std::ranges::any_of(children,
+                            [this](const auto& each) { return is_unsettled(*each.second); })) {
+        return;
+    }
+    looked_at_.insert(zone.key);
+    if (*text) {
+        take_up(zone, **text, children);
+    }
+}
+
 // What an earlier daemon has begun.
-void SelfForks::take_up(const Zone& zone, const std::string& text) {
+void SelfForks::take_up(const Zone& zone, const std::string& text, const Children& there) {
     if (text == kDone) {
         ours_.insert(zone.key);
         return;
@@ -387,17 +430,24 @@ void SelfForks::take_up(const Zone& zone, const std::string& text) {
         mediator_.self_fork_said(zone, true, "what it is the template for is not known any more");
         return;
     }
+    const bool was_taken = words[1].starts_with(kTakenMark);
+    if (was_taken) {
+        words[1].erase(0, 1);
+    }
     Wish wish{words.front(), words[1], {words.begin() + 1, words.end()}};
-    const std::set<unsigned> there = indexes_of_children(zone);
+    wish.place_taken = was_taken || there.contains(0);
     std::vector<unsigned> missing;
-    for (unsigned i = 0; i < wish.names.size(); ++i) {
+    for (unsigned i = wish.place_taken ? 1 : 0; i < wish.names.size(); ++i) {
         if (!there.contains(i)) {
             missing.push_back(i);
         }
     }
-    if (missing.empty() || (there.contains(0) && there.contains(guest::kMostWished + 1))) {
+    if (missing.empty() || there.contains(kAlone)) {
         finished(zone);
         return;
+    }
+    if (wish.place_taken && !was_taken) {
+        record(zone, record_of(wish.id, wish.names, true));
     }
     mediator_.self_fork_said(zone, false,
                              fmt::format("{} forks of it were to be made when xenpackd ended, "
@@ -405,28 +455,38 @@ void SelfForks::take_up(const Zone& zone, const std::string& text) {
                                          missing.size()));
     Wish& kept = wishes_[zone.key] = std::move(wish);
     if (const auto begun = begin(zone.key, kept, missing); !begun) {
-        kept.refused = begun.error().what;
-        kept.trouble =
-            after_failure({}, begun.error().what, begun.error().code == ENOMEM, Loop::now_ms());
+        not_made(zone, kept, begun.error());
     }
 }
 
-// Those that are there; with one beyond them all where its place was taken alone.
-std::set<unsigned> SelfForks::indexes_of_children(const Zone& zone) const {
-    std::set<unsigned> indexes;
+// It may yet turn out that it cannot live: then it was never there.
+bool SelfForks::is_unsettled(const Zone& fork) const {
+    if (fork.family.kind == Family::Kind::fork_building) {
+        return true;
+    }
+    if (fork.family.kind != Family::Kind::fork || forks_.is_ready(fork)) {
+        return false;
+    }
+    const auto seed = store_.read(domain_path(fork.key.domid, kForkSeedPath));
+    return !seed || *seed;
+}
+
+// Those that are there; also as kAlone the one whose place was taken alone.
+SelfForks::Children SelfForks::children_by_index(const Zone& zone) const {
+    Children children;
     for (const Zone* child : forks_.children_of(zone.key.uuid)) {
         const auto text = store_.read(domain_path(child->key.domid, guest::kForkIndexPath));
         const auto answer = text && *text ? guest::parse_answer(**text) : std::nullopt;
         if (!answer) {
             continue;
         }
-        if (answer->word == guest::WishAnswer::Word::refused) {
-            indexes.insert({0, guest::kMostWished + 1});
+        if (answer->word == guest::WishAnswer::Word::index) {
+            children[answer->index] = child;
         } else {
-            indexes.insert(answer->index);
+            children[0] = children[kAlone] = child;
         }
     }
-    return indexes;
+    return children;
 }
 
 }  // namespace xenpack

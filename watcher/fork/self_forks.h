@@ -85,8 +85,10 @@ class SelfForks {
         std::vector<std::string> names;  // of all forks: its own first
         std::uint64_t caller = 0;        // 0: nothing is under way
         PoolTrouble trouble{};
-        std::string refused{};  // why only its place is taken
+        std::string refused{};     // why only its place is taken
+        bool place_taken = false;  // by an earlier daemon's doing, and for good
     };
+    using Children = std::map<unsigned, const Zone*>;  // by their index
 
     void listen(const Zone& zone, std::int64_t now_ms);
     void hear(const ZoneKey& key);
@@ -98,10 +100,14 @@ class SelfForks {
                 const std::vector<std::string>& names);
     void answer(const Zone& zone, const guest::WishAnswer& answer);
     void look_at_template(const Zone& zone);
-    void take_up(const Zone& zone, const std::string& text);
-    [[nodiscard]] std::set<unsigned> indexes_of_children(const Zone& zone) const;
+    void look_for_record(const Zone& zone);
+    void take_up(const Zone& zone, const std::string& text, const Children& there);
+    [[nodiscard]] bool is_unsettled(const Zone& fork) const;
+    [[nodiscard]] Children children_by_index(const Zone& zone) const;
+    void not_made(const Zone& zone, Wish& wish, const Error& why);
     void try_again(const ZoneKey& key, Wish& wish);
     void finished(const Zone& zone);
+    void record(const Zone& zone, const std::string& text);
     [[nodiscard]] Expected<void> begin(const ZoneKey& key, Wish& wish,
                                        const std::vector<unsigned>& which);
 
