@@ -58,11 +58,14 @@ TEST(ForkWishText, AnAnswerIsAcceptedRefusedOrAnIndex) {
     EXPECT_EQ(parse_answer("a accepted"), (WishAnswer{"a"}));
     EXPECT_EQ(parse_answer("a refused no room"),
               (WishAnswer{"a", WishAnswer::Word::refused, "no room"}));
+    EXPECT_EQ(parse_answer("a not-now no room"),
+              (WishAnswer{"a", WishAnswer::Word::not_now, "no room"}));
+    EXPECT_EQ(format_answer({"a", WishAnswer::Word::not_now, ""}), "a not-now for no known reason");
     EXPECT_EQ(parse_answer("a 0"), (WishAnswer{"a", WishAnswer::Word::index, "", 0}));
     EXPECT_EQ(parse_answer("a 256"), (WishAnswer{"a", WishAnswer::Word::index, "", 256}));
     EXPECT_EQ(format_answer({"a", WishAnswer::Word::refused, "two\nlines"}), "a refused two lines");
-    for (const char* text : {"", "a", "a ", "a accepted ", "a refused", "a refused ", "a 257",
-                             "a 00", "a yes", "accepted"}) {
+    for (const char* text : {"", "a", "a ", "a accepted ", "a refused", "a refused ", "a not-now",
+                             "a not-now ", "a 257", "a 00", "a yes", "accepted"}) {
         EXPECT_FALSE(parse_answer(text)) << text;
     }
 }
@@ -105,6 +108,15 @@ TEST(ForkCall, ARefusalEndsIt) {
     const CallVerdict end = judge_call({"w refused not here", {}, {}, {}}, state, 1);
     EXPECT_EQ(end.word, Word::failed);
     EXPECT_EQ(end.why, "not here");
+    EXPECT_FALSE(end.later);
+}
+
+TEST(ForkCall, ARefusalForNowEndsItToo) {
+    CallState state{"w", 0};
+    const CallVerdict end = judge_call({"w not-now no memory", {}, {}, {}}, state, 1);
+    EXPECT_EQ(end.word, Word::failed);
+    EXPECT_EQ(end.why, "no memory");
+    EXPECT_TRUE(end.later);
 }
 
 TEST(ForkCall, InAForkItReturnsOnceThatIsItself) {

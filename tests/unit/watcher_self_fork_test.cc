@@ -143,7 +143,7 @@ TEST_F(WatcherSelfForkTest, WhoAsksTooOftenIsNotListenedTo) {
             break;
         }
     }
-    EXPECT_THAT(answer(), HasSubstr("it asks too often"));
+    EXPECT_THAT(answer(), HasSubstr("not-now it asks too often"));
     const std::string last = answer();
     wish("late 1");
     EXPECT_FALSE(run_until(
@@ -198,7 +198,7 @@ TEST_F(WatcherSelfForkTest, WithoutMemoryNothingHappens) {
     config_.fork_reserve_kib = 300 * kMib;
     begin_host();
     wish("w1 1");
-    EXPECT_TRUE(answered("w1 refused web needs 600 MiB"));
+    EXPECT_TRUE(answered("w1 not-now web needs 600 MiB")) << answer();
     EXPECT_EQ(watcher_->status()["templates"], json::array());
 }
 

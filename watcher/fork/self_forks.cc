@@ -71,6 +71,14 @@ Heard read_wish(Store& store, const ZoneKey& key) {
     });
 }
 
+// Not now: what it wishes may be had later, as it stands.
+guest::WishAnswer refusal(const std::string& id, const Error& why) {
+    const bool later =
+        why.code == ENOMEM || why.code == EAGAIN || why.code == EBUSY || why.code == ETIMEDOUT;
+    return {id, later ? guest::WishAnswer::Word::not_now : guest::WishAnswer::Word::refused,
+            why.what};
+}
+
 // Forks are not listened to: of a fork no forks are made, and a watch for each would be felt.
 bool can_wish(const Zone& zone) {
     return zone.family.kind == Family::Kind::none &&
@@ -190,7 +198,7 @@ void SelfForks::hear(const ZoneKey& key) {
     if (!ear->second.wishes.admit(now_ms)) {
         const std::int64_t penalty_ms =
             ear->second.wishes.penalty_ms(now_ms, kWishPenaltyMs, kWishPenaltyMaxMs);
-        answer(*zone, {id, guest::WishAnswer::Word::refused,
+        answer(*zone, {id, guest::WishAnswer::Word::not_now,
                        fmt::format("it asks too often, and is not listened to for {}",
                                    show_ms(penalty_ms))});
         be_deaf(ear->second, now_ms + penalty_ms);
@@ -203,7 +211,7 @@ void SelfForks::hear(const ZoneKey& key) {
     }
     const auto names = judge(*zone, *heard.wish);
     if (!names) {
-        answer(*zone, {id, guest::WishAnswer::Word::refused, names.error().what});
+        answer(*zone, refusal(id, names.error()));
         return;
     }
     accept(*zone, *heard.wish, heard.text, *names);
@@ -257,7 +265,7 @@ void SelfForks::accept(const Zone& zone, const guest::ForkWish& asked, const std
                               {path(kRecordPath), record_of(asked.id, names)}});
     if (!written) {
         if (written.error().code != ESRCH) {
-            answer(zone, {asked.id, guest::WishAnswer::Word::refused, written.error().what});
+            answer(zone, refusal(asked.id, written.error()));
         }
         return;
     }
@@ -269,7 +277,7 @@ void SelfForks::accept(const Zone& zone, const guest::ForkWish& asked, const std
     if (const auto begun = begin(zone.key, wish, all); !begun) {
         wishes_.erase(zone.key);
         (void)store_.remove(path(kRecordPath));
-        answer(zone, {asked.id, guest::WishAnswer::Word::refused, begun.error().what});
+        answer(zone, refusal(asked.id, begun.error()));
         return;
     }
     mediator_.self_fork_said(
@@ -329,7 +337,7 @@ bool SelfForks::forks_answered(std::uint64_t caller, const Expected<std::vector<
         const std::string id = wish.id;
         wishes_.erase(at);
         (void)store_.remove(domain_path(key.domid, kRecordPath));
-        answer(*zone, {id, guest::WishAnswer::Word::refused, made.error().what});
+        answer(*zone, refusal(id, made.error()));
         if (const auto ear = ears_.find(key); ear != ears_.end()) {
             // Then what it has written meanwhile is heard.
             be_deaf(ear->second,

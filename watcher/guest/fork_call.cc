@@ -26,8 +26,8 @@ std::int64_t monotonic_ms() {
     return static_cast<std::int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
 }
 
-CallVerdict failed(std::string why) {
-    return {CallVerdict::Word::failed, 0, std::move(why)};
+CallVerdict failed(std::string why, bool later = false) {
+    return {CallVerdict::Word::failed, 0, std::move(why), later};
 }
 
 // This is a fork: once it is itself.
@@ -45,7 +45,7 @@ CallVerdict judge_fork(const CallSeen& seen, const CallState& state) {
     if (!index || index->id != state.id) {
         return failed("this zone was forked, but not at this wish");
     }
-    if (index->word == WishAnswer::Word::refused) {
+    if (index->word != WishAnswer::Word::index) {
         return failed("no other fork could be made: " + index->why);
     }
     return {CallVerdict::Word::forked, index->index};
@@ -164,8 +164,8 @@ CallVerdict judge_call(const CallSeen& seen, CallState& state, std::int64_t now_
     }
     const auto answer = parse_answer(seen.answer.value_or(""));
     if (answer && answer->id == state.id) {
-        if (answer->word == WishAnswer::Word::refused) {
-            return failed(answer->why);
+        if (answer->word != WishAnswer::Word::accepted) {
+            return failed(answer->why, answer->word == WishAnswer::Word::not_now);
         }
         state.accepted = true;
         state.withdrawn = false;
@@ -201,7 +201,7 @@ Expected<unsigned> run_fork_call(unsigned count, const std::string& pattern) {
         } else if (verdict->word == CallVerdict::Word::forked) {
             return verdict->index;
         } else if (verdict->word == CallVerdict::Word::failed) {
-            return fail("{}", verdict->why);
+            return fail_with(verdict->later ? EAGAIN : 0, "{}", verdict->why);
         } else if (verdict->word == CallVerdict::Word::withdraw) {
             continue;
         }

@@ -43,11 +43,13 @@ struct CallVerdict {
     } word = Word::wait;
     unsigned index = 0;
     std::string why{};
+    bool later = false;  // it failed, and may be had later
 };
 [[nodiscard]] CallVerdict judge_call(const CallSeen& seen, CallState& state, std::int64_t now_ms);
 
 // Does not return in the zone that becomes the template. An error: it was not forked, or the other
-// forks could not be made, which is said in the one that has its place.
+// forks could not be made, which is said in the one that has its place. Error code EAGAIN: it may
+// be forked later.
 [[nodiscard]] Expected<unsigned> run_fork_call(unsigned count, const std::string& pattern);
 
 }  // namespace xenpack::guest

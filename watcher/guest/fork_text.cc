@@ -191,6 +191,8 @@ std::string format_answer(const WishAnswer& answer) {
             return answer.id + " accepted";
         case WishAnswer::Word::refused:
             return answer.id + " refused " + as_sentence(answer.why);
+        case WishAnswer::Word::not_now:
+            return answer.id + " not-now " + as_sentence(answer.why);
         case WishAnswer::Word::index:
             return answer.id + " " + std::to_string(answer.index);
     }
@@ -202,8 +204,8 @@ std::optional<WishAnswer> parse_answer(std::string_view text) {
     WishAnswer answer;
     answer.id = take_word(text);
     const std::string_view word = take_word(text);
-    if (word == "refused") {
-        answer.word = WishAnswer::Word::refused;
+    if (word == "refused" || word == "not-now") {
+        answer.word = word == "refused" ? WishAnswer::Word::refused : WishAnswer::Word::not_now;
         answer.why = text;
     } else if (const auto index = parse_number(word, kMostWished)) {
         answer.word = WishAnswer::Word::index;

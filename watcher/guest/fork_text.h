@@ -13,7 +13,8 @@
 // A zone's wish to be forked, where its host allows that:
 //   data/xenpack/fork-me       by the zone: "ID COUNT", or "ID COUNT PATTERN" with names for the
 //                              forks beside it; ID is the zone's, and new for each wish
-//   xenpack/fork-me            dom0's answer: "ID accepted" or "ID refused SENTENCE"
+//   xenpack/fork-me            dom0's answer: "ID accepted", "ID refused SENTENCE", or "ID not-now
+//                              SENTENCE": refused too, but the same may be had later
 //   xenpack/fork/index         dom0's, in each fork that came of it: "ID INDEX", 0 in the one that
 //                              has the zone's place; or "ID refused SENTENCE" in that one, where
 //                              the others could not be made
@@ -103,8 +104,8 @@ struct ForkWish {
 
 struct WishAnswer {
     std::string id;
-    enum class Word { accepted, refused, index } word = Word::accepted;
-    std::string why{};   // it is refused: a sentence
+    enum class Word { accepted, refused, not_now, index } word = Word::accepted;
+    std::string why{};   // it is refused, or not now: a sentence
     unsigned index = 0;  // 0 to kMostWished
 
     friend bool operator==(const WishAnswer&, const WishAnswer&) = default;

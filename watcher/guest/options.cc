@@ -163,7 +163,7 @@ std::string_view help_text() {
            "  --help, --version\n"
            "\n"
            "Ends on SIGTERM or SIGINT. Exit status: 0; 64 wrong usage; 69 no xenstore, no\n"
-           "/proc/meminfo or no such cgroup, or not forked.\n";
+           "/proc/meminfo or no such cgroup, or not forked; 75 not forked now, perhaps later.\n";
 }
 
 }  // namespace xenpack::guest

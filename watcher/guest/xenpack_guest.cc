@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <span>
 #include <string>
 
@@ -27,6 +28,7 @@ using xenpack::guest::say;
 // From <sysexits.h>.
 constexpr int kExitUsage = 64;
 constexpr int kExitUnavailable = 69;
+constexpr int kExitNotNow = 75;
 
 int print(std::string_view text) {
     const ssize_t r = ::write(STDOUT_FILENO, text.data(), text.size());
@@ -77,7 +79,7 @@ int fork_this_zone(const Options& options) {
     const auto index = xenpack::guest::run_fork_call(options.forks, options.fork_name);
     if (!index) {
         say("fork: {}", index.error().what);
-        return kExitUnavailable;
+        return index.error().code == EAGAIN ? kExitNotNow : kExitUnavailable;
     }
     return print(std::to_string(*index) + "\n");
 }
