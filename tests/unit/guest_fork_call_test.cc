@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace xenpack::guest {
 namespace {
 
@@ -143,6 +145,60 @@ TEST(ForkCall, InAForkItFailsWhereThatIsNotWhatWasWished) {
     EXPECT_EQ(alone.why, "no other fork could be made: no memory");
     EXPECT_EQ(judge_call({{}, generation, "w 1", generation + " failed a hook"}, state, 1).why,
               "this fork has no identity of its own: a hook");
+}
+
+// ---- what stands in the store after it ----------------------------------------------------------
+
+class MemoryNodes : public Nodes {
+  public:
+    Expected<std::optional<std::string>> read(const std::string& path) override {
+        const auto found = nodes.find(path);
+        return found == nodes.end() ? std::nullopt : std::optional(found->second);
+    }
+    Expected<void> write(const std::string& path, std::string_view value) override {
+        nodes[path] = value;
+        return {};
+    }
+    std::map<std::string, std::string> nodes;
+};
+
+TEST(ForkCall, AWishThatWasRefusedDoesNotStayForWhoListensNext) {
+    for (const char* word : {"refused", "not-now"}) {
+        MemoryNodes nodes;
+        nodes.nodes = {{kForkMePath, "w 2"}, {kForkMeAnswerPath, fmt::format("w {} why", word)}};
+        CallState state{"w", 0, false, false, "w 2"};
+        EXPECT_EQ(look_at_call(nodes, state, 1)->word, Word::failed);
+        EXPECT_EQ(nodes.nodes.at(kForkMePath), "");
+    }
+}
+
+TEST(ForkCall, AWishThatNobodyAnswersIsTakenBackAndLookedAtOnceMore) {
+    MemoryNodes nodes;
+    nodes.nodes = {{kForkMePath, "w 2"}};
+    CallState state{"w", 0, false, false, "w 2"};
+    EXPECT_EQ(look_at_call(nodes, state, 1)->word, Word::wait);
+    EXPECT_EQ(nodes.nodes.at(kForkMePath), "w 2");
+    EXPECT_EQ(look_at_call(nodes, state, kAnswerPatienceMs)->word, Word::withdraw);
+    EXPECT_EQ(nodes.nodes.at(kForkMePath), "");
+    EXPECT_TRUE(state.withdrawn);
+    EXPECT_EQ(look_at_call(nodes, state, kAnswerPatienceMs)->word, Word::failed);
+}
+
+TEST(ForkCall, AnothersWishInItsPlaceIsLeftAlone) {
+    MemoryNodes nodes;
+    nodes.nodes = {{kForkMePath, "other 1"}};
+    CallState state{"w", 0, false, false, "w 2"};
+    EXPECT_EQ(look_at_call(nodes, state, kAnswerPatienceMs)->word, Word::withdraw);
+    EXPECT_EQ(look_at_call(nodes, state, kAnswerPatienceMs)->word, Word::failed);
+    EXPECT_EQ(nodes.nodes.at(kForkMePath), "other 1");
+}
+
+TEST(ForkCall, AnAcceptedWishStays) {
+    MemoryNodes nodes;
+    nodes.nodes = {{kForkMePath, "w 2"}, {kForkMeAnswerPath, "w accepted"}};
+    CallState state{"w", 0, false, false, "w 2"};
+    EXPECT_EQ(look_at_call(nodes, state, kAnswerPatienceMs)->word, Word::wait);
+    EXPECT_EQ(nodes.nodes.at(kForkMePath), "w 2");
 }
 
 }  // namespace

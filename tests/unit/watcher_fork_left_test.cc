@@ -417,6 +417,14 @@ TEST_F(WatcherForkLeftTest, WhoMayHaveItsPlaceIsWaitedForUntilThatIsKnown) {
     EXPECT_THAT(host.calls, ElementsAre("destroy domain 5", "fork web", "fork web-1"));
 }
 
+TEST_F(WatcherForkLeftTest, WhatWasAcceptedAndIsNotWishedAnyMoreIsForgotten) {
+    add(7, "web");
+    write(7, {{"xenpack/self-fork", "w1 web web-1"}, {"xenpack/fork-me", "w1 accepted"}});
+    start();
+    EXPECT_TRUE(soon([this] { return node(7, "xenpack/self-fork") == "(nothing)"; }));
+    EXPECT_THAT(host.calls, IsEmpty());
+}
+
 // ---- of pools -----------------------------------------------------------------------------------
 
 TEST_F(WatcherForkLeftTest, WhoStandsReadyAndWhoWasTakenIsKnownAgain) {

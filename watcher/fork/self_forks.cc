@@ -144,7 +144,11 @@ void SelfForks::forget(const Zone& gone) {
 // ---- heard --------------------------------------------------------------------------------------
 
 void SelfForks::listen(const Zone& zone, std::int64_t now_ms) {
-    Ear& ear = ears_[zone.key];
+    const auto [at, fresh] = ears_.try_emplace(zone.key);
+    if (fresh && !wishes_.contains(zone.key)) {
+        forget_record(zone);  // it was accepted and got no further: if it still stands it is heard
+    }
+    Ear& ear = at->second;
     if (ear.watch || now_ms < ear.deaf_until_ms) {
         return;
     }
@@ -276,7 +280,7 @@ void SelfForks::accept(const Zone& zone, const guest::ForkWish& asked, const std
     }
     if (const auto begun = begin(zone.key, wish, all); !begun) {
         wishes_.erase(zone.key);
-        (void)store_.remove(path(kRecordPath));
+        forget_record(zone);
         answer(zone, refusal(asked.id, begun.error()));
         return;
     }
@@ -336,7 +340,7 @@ bool SelfForks::forks_answered(std::uint64_t caller, const Expected<std::vector<
     if (zone->family.kind != Family::Kind::sealed) {
         const std::string id = wish.id;
         wishes_.erase(at);
-        (void)store_.remove(domain_path(key.domid, kRecordPath));
+        forget_record(*zone);
         answer(*zone, refusal(id, made.error()));
         if (const auto ear = ears_.find(key); ear != ears_.end()) {
             // Then what it has written meanwhile is heard.
@@ -381,6 +385,15 @@ void SelfForks::finished(const Zone& zone) {
     wishes_.erase(zone.key);
     ours_.insert(zone.key);
     record(zone, kDone);
+}
+
+void SelfForks::forget_record(const Zone& zone) {
+    const std::string path = domain_path(zone.key.domid, kRecordPath);
+    const auto stands = store_.read(path);
+    const auto removed = stands && *stands ? store_.remove(path) : Expected<void>();
+    if (!stands || !removed) {
+        mediator_.self_fork_said(zone, true, stands ? removed.error().what : stands.error().what);
+    }
 }
 
 void SelfForks::record(const Zone& zone, const std::string& text) {

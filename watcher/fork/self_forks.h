@@ -108,6 +108,7 @@ class SelfForks {
     void try_again(const ZoneKey& key, Wish& wish);
     void finished(const Zone& zone);
     void record(const Zone& zone, const std::string& text);
+    void forget_record(const Zone& zone);
     [[nodiscard]] Expected<void> begin(const ZoneKey& key, Wish& wish,
                                        const std::vector<unsigned>& which);
 

@@ -118,24 +118,16 @@ class Connection {
     std::optional<StoreLink> link_;
 };
 
-// One look, and what follows from it.
+// What stands there stays there: it would be heard by a host that begins to listen anew.
+Expected<void> take_back(Nodes& nodes, const std::string& wish) {
+    std::optional<std::string> stands;
+    auto done = read_into(nodes, kForkMePath, stands);
+    return done && stands == wish ? nodes.write(kForkMePath, "") : done;
+}
+
 Expected<CallVerdict> step(Connection& connection, CallState& state) {
     const auto link = connection.get();
-    if (!link) {
-        return tl::unexpected(link.error());
-    }
-    const auto seen = look(**link);
-    if (!seen) {
-        return tl::unexpected(seen.error());
-    }
-    CallVerdict verdict = judge_call(*seen, state, monotonic_ms());
-    if (verdict.word == CallVerdict::Word::withdraw) {
-        if (auto written = (*link)->write(kForkMePath, ""); !written) {
-            return tl::unexpected(written.error());
-        }
-        state.withdrawn = true;
-    }
-    return verdict;
+    return link ? look_at_call(**link, state, monotonic_ms()) : tl::unexpected(link.error());
 }
 
 Expected<CallState> ask(Connection& connection, unsigned count, const std::string& pattern) {
@@ -150,8 +142,9 @@ Expected<CallState> ask(Connection& connection, unsigned count, const std::strin
     if (generation) {
         return fail("this zone is a fork, and of a fork no forks can be made");
     }
+    state.wish = format_wish({state.id, count, pattern});
     if (done) {
-        done = (*link)->write(kForkMePath, format_wish({state.id, count, pattern}));
+        done = (*link)->write(kForkMePath, state.wish);
     }
     return done ? Expected<CallState>(std::move(state)) : tl::unexpected(done.error());
 }
@@ -181,6 +174,22 @@ CallVerdict judge_call(const CallSeen& seen, CallState& state, std::int64_t now_
         return {};
     }
     return {CallVerdict::Word::withdraw};
+}
+
+Expected<CallVerdict> look_at_call(Nodes& nodes, CallState& state, std::int64_t now_ms) {
+    const auto seen = look(nodes);
+    if (!seen) {
+        return tl::unexpected(seen.error());
+    }
+    CallVerdict verdict = judge_call(*seen, state, now_ms);
+    const bool withdraws = verdict.word == CallVerdict::Word::withdraw;
+    if (withdraws || verdict.word == CallVerdict::Word::failed) {
+        if (auto taken = take_back(nodes, state.wish); !taken) {
+            return tl::unexpected(taken.error());
+        }
+        state.withdrawn = withdraws;
+    }
+    return verdict;
 }
 
 Expected<unsigned> run_fork_call(unsigned count, const std::string& pattern) {

@@ -32,6 +32,7 @@ struct CallState {
     std::int64_t waits_since_ms = 0;  // for an answer, or for one that has gone
     bool accepted = false;
     bool withdrawn = false;
+    std::string wish{};  // as it was written
 };
 
 struct CallVerdict {
@@ -46,6 +47,11 @@ struct CallVerdict {
     bool later = false;  // it failed, and may be had later
 };
 [[nodiscard]] CallVerdict judge_call(const CallSeen& seen, CallState& state, std::int64_t now_ms);
+
+// One look: reads, judges, and takes the wish back where that is over. Never another's wish that
+// has come to stand in its place. state.withdrawn where it was taken back to look again.
+[[nodiscard]] Expected<CallVerdict> look_at_call(Nodes& nodes, CallState& state,
+                                                 std::int64_t now_ms);
 
 // Does not return in the zone that becomes the template. An error: it was not forked, or the other
 // forks could not be made, which is said in the one that has its place. Error code EAGAIN: it may
