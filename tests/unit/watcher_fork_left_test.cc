@@ -425,6 +425,28 @@ TEST_F(WatcherForkLeftTest, WhatWasAcceptedAndIsNotWishedAnyMoreIsForgotten) {
     EXPECT_THAT(host.calls, IsEmpty());
 }
 
+TEST_F(WatcherForkLeftTest, AZoneWhoseSealCannotBeUndoneGetsItsForksOnceItIsSealed) {
+    add(7, "web", XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_IS_SHUTDOWN, 2);
+    write(7, {{"xenpack/template", "sealing"},
+              {"xenpack/template-name", "web.template"},
+              {"xenpack/self-fork", "w1 web web-1"}});
+    start();
+    const std::string seal = "seal domain 7 as web.template";
+    for (std::size_t tried = 1; tried <= 3; ++tried) {
+        ASSERT_TRUE(soon([&] { return host.calls.size() == tried; })) << tried;
+        EXPECT_EQ(host.calls.back(), seal);
+        EXPECT_EQ(node(7, "xenpack/self-fork"), "w1 web web-1");
+        if (tried < 3) {
+            answer_owed(-EIO);
+        }
+    }
+    EXPECT_EQ(node(7, "xenpack/fork-me"), "(nothing)") << "it is not refused";
+    write(7, {{"name", "web.template"}, {"xenpack/template", "sealed"}});
+    answer_owed(0);
+    ASSERT_TRUE(soon([] { return host.calls.size() == 5; }));
+    EXPECT_THAT(host.calls, ElementsAre(seal, seal, seal, "fork web", "fork web-1"));
+}
+
 // ---- of pools -----------------------------------------------------------------------------------
 
 TEST_F(WatcherForkLeftTest, WhoStandsReadyAndWhoWasTakenIsKnownAgain) {

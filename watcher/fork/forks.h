@@ -183,6 +183,8 @@ class Forks {
     [[nodiscard]] bool is_awaited(const Zone& fork) const;
     // It was left paused when it was made, and nobody has let it run; who is held runs otherwise.
     [[nodiscard]] bool is_left_paused(const Zone& fork) const;
+    // It is being made a template at this moment.
+    [[nodiscard]] bool is_being_sealed(const Zone& zone) const { return seals_.contains(zone.key); }
     // It is being destroyed.
     [[nodiscard]] bool is_leaving(const Zone& zone) const {
         return destroying_.contains(zone.key.uuid);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <numeric>
 #include <utility>
 
 #include "watcher/fork/callers.h"
@@ -71,12 +72,23 @@ Heard read_wish(Store& store, const ZoneKey& key) {
     });
 }
 
+std::vector<unsigned> first_indexes(std::size_t count) {
+    std::vector<unsigned> indexes(count);
+    std::iota(indexes.begin(), indexes.end(), 0U);
+    return indexes;
+}
+
 // Not now: what it wishes may be had later, as it stands.
 guest::WishAnswer refusal(const std::string& id, const Error& why) {
     const bool later =
         why.code == ENOMEM || why.code == EAGAIN || why.code == EBUSY || why.code == ETIMEDOUT;
     return {id, later ? guest::WishAnswer::Word::not_now : guest::WishAnswer::Word::refused,
             why.what};
+}
+
+// It is suspended, and not resumed any more.
+bool is_past_return(const Zone& zone) {
+    return zone.family.kind == Family::Kind::sealing || zone.family.kind == Family::Kind::sealed;
 }
 
 // Forks are not listened to: of a fork no forks are made, and a watch for each would be felt.
@@ -113,7 +125,7 @@ void SelfForks::follow() {
     for (const Zone* zone : zones_.all()) {
         if (can_wish(*zone)) {
             listen(*zone, now_ms);
-        } else if (zone->family.kind == Family::Kind::sealed) {
+        } else if (is_past_return(*zone) && !forks_.is_being_sealed(*zone)) {
             ears_.erase(zone->key);
             look_at_template(*zone);
         }
@@ -274,11 +286,7 @@ void SelfForks::accept(const Zone& zone, const guest::ForkWish& asked, const std
         return;
     }
     Wish& wish = wishes_[zone.key] = {asked.id, zone.name, names};
-    std::vector<unsigned> all(names.size());
-    for (unsigned i = 0; i < all.size(); ++i) {
-        all[i] = i;
-    }
-    if (const auto begun = begin(zone.key, wish, all); !begun) {
+    if (const auto begun = begin(zone.key, wish, first_indexes(names.size())); !begun) {
         wishes_.erase(zone.key);
         forget_record(zone);
         answer(zone, refusal(asked.id, begun.error()));
@@ -337,7 +345,7 @@ bool SelfForks::forks_answered(std::uint64_t caller, const Expected<std::vector<
         finished(*zone);
         return true;
     }
-    if (zone->family.kind != Family::Kind::sealed) {
+    if (!is_past_return(*zone)) {
         const std::string id = wish.id;
         wishes_.erase(at);
         forget_record(*zone);
@@ -354,7 +362,8 @@ bool SelfForks::forks_answered(std::uint64_t caller, const Expected<std::vector<
 }
 
 // There is no way back: its place at least has to be taken, unless it is. Ends the wish where it
-// is: who has it may have ended since, and must not come to be again.
+// is: who has it may have ended since, and must not come to be again. As long as the seal alone has
+// failed all of them are tried for.
 void SelfForks::not_made(const Zone& zone, Wish& wish, const Error& why) {
     if (wish.place_taken) {
         mediator_.self_fork_said(zone, true,
@@ -364,7 +373,8 @@ void SelfForks::not_made(const Zone& zone, Wish& wish, const Error& why) {
         finished(zone);
         return;
     }
-    if (wish.refused.empty()) {
+    const bool alone = zone.family.kind == Family::Kind::sealed || why.code == ENOMEM;
+    if (alone && wish.refused.empty()) {
         wish.refused = why.what;
         mediator_.self_fork_said(zone, true,
                                  fmt::format("its forks cannot be made, and {} is made alone, as "
@@ -375,7 +385,8 @@ void SelfForks::not_made(const Zone& zone, Wish& wish, const Error& why) {
 }
 
 void SelfForks::try_again(const ZoneKey& key, Wish& wish) {
-    if (const auto begun = begin(key, wish, {0}); !begun) {
+    const std::size_t count = wish.refused.empty() ? wish.names.size() : 1;
+    if (const auto begun = begin(key, wish, first_indexes(count)); !begun) {
         wish.trouble = after_failure(wish.trouble, begun.error().what, begun.error().code == ENOMEM,
                                      Loop::now_ms());
     }
