@@ -447,6 +447,27 @@ TEST_F(WatcherForkLeftTest, AZoneWhoseSealCannotBeUndoneGetsItsForksOnceItIsSeal
     EXPECT_THAT(host.calls, ElementsAre(seal, seal, seal, "fork web", "fork web-1"));
 }
 
+TEST_F(WatcherForkLeftTest, ATemplateOfAWishGoesWhateverKeepsItFirst) {
+    add_fork(5, "complete");
+    write(kTemplate, {{"xenpack/self-fork", "done"}});
+    start();
+    ASSERT_TRUE(watcher_->make_forks({{"template", "base"}}, {1, 0}));
+    ASSERT_TRUE(soon([] { return host.calls.size() == 1; }));
+    std::erase_if(host.domains, [](const auto& each) { return each.domid == 5; });
+    look();
+    EXPECT_FALSE(run_until(
+        loop_, [] { return host.calls.size() > 1; }, 300))
+        << "forks of it are being made";
+    host.answer = -EIO;
+    answer_owed(-EIO);
+    ASSERT_TRUE(soon([] { return host.calls.size() == 2; }));
+    EXPECT_THAT(host.calls, ElementsAre("fork base-1", "destroy domain 3"));
+    answer_owed(-EIO);
+    EXPECT_TRUE(soon([this] {
+        return control_.said("fault", "base", "it cannot be destroyed, which is tried again");
+    }));
+}
+
 // ---- of pools -----------------------------------------------------------------------------------
 
 TEST_F(WatcherForkLeftTest, WhoStandsReadyAndWhoWasTakenIsKnownAgain) {

@@ -141,8 +141,9 @@ class Forks {
     // Requests; `caller` names who waits, and is answered later unless an error is returned.
     [[nodiscard]] Expected<void> make_template(const TemplateRequest& asked, std::uint64_t caller);
     [[nodiscard]] Expected<void> make_forks(const ForksRequest& asked, std::uint64_t caller);
-    // EBUSY: it has forks.
-    [[nodiscard]] Expected<void> remove_template(const std::string& name, std::uint64_t caller);
+    // EBUSY: it has forks. What fails then is tried again, unless it is to be tried `once`.
+    [[nodiscard]] Expected<void> remove_template(const std::string& name, std::uint64_t caller,
+                                                 bool once = true);
     // Hands out a fork of a pool's that stands ready: from now on it is "taking", and "taken" once
     // it is answered for, as make_forks() is. It lets it run where it was left paused; one that the
     // guard holds goes on when that lets it. An error: it stands there as before. EEXIST: that name

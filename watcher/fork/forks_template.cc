@@ -325,7 +325,7 @@ void Forks::go_on_sealing(const Zone& zone, std::int64_t timeout_ms, std::uint64
     seal(zone.key);
 }
 
-Expected<void> Forks::remove_template(const std::string& name, std::uint64_t caller) {
+Expected<void> Forks::remove_template(const std::string& name, std::uint64_t caller, bool once) {
     const auto found = find_template(name);
     if (!found) {
         return tl::unexpected(found.error());
@@ -338,8 +338,8 @@ Expected<void> Forks::remove_template(const std::string& name, std::uint64_t cal
             requests_, [&](const auto& each) { return each.second->template_key == zone.key; })) {
         return fail_with(EBUSY, "{} is not removed: forks of it are being made", zone.name);
     }
-    later([this, key = zone.key, template_name = zone.name, caller] {
-        destroy(key, template_name, true,
+    later([this, key = zone.key, template_name = zone.name, caller, once] {
+        destroy(key, template_name, once,
                 [this, key, template_name, caller](const Expected<void>& destroyed) {
                     say(destroyed ? ForkNews::Kind::sealed : ForkNews::Kind::fault, template_name,
                         key,

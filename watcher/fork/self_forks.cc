@@ -394,7 +394,7 @@ void SelfForks::try_again(const ZoneKey& key, Wish& wish) {
 
 void SelfForks::finished(const Zone& zone) {
     wishes_.erase(zone.key);
-    ours_.insert(zone.key);
+    ours_.try_emplace(zone.key);
     record(zone, kDone);
 }
 
@@ -421,12 +421,17 @@ void SelfForks::look_at_template(const Zone& zone) {
     if (!looked_at_.contains(zone.key)) {
         look_for_record(zone);
     }
-    if (ours_.contains(zone.key) && forks_.children_of(zone.key.uuid).empty()) {
-        ours_.erase(zone.key);
+    const auto own = ours_.find(zone.key);
+    if (own == ours_.end() || !forks_.children_of(zone.key.uuid).empty()) {
+        return;
+    }
+    const auto begun = forks_.remove_template(zone.name, kSelfCaller, false);
+    if (begun) {
+        ours_.erase(own);
         mediator_.self_fork_said(zone, false, "its last fork has gone, and so does it");
-        if (const auto begun = forks_.remove_template(zone.name, kSelfCaller); !begun) {
-            mediator_.self_fork_said(zone, true, begun.error().what);
-        }
+    } else if (begun.error().code != EBUSY && own->second != begun.error().what) {
+        own->second = begun.error().what;
+        mediator_.self_fork_said(zone, true, begun.error().what);
     }
 }
 
@@ -454,7 +459,7 @@ void SelfForks::look_for_record(const Zone& zone) {
 // What an earlier daemon has begun.
 void SelfForks::take_up(const Zone& zone, const std::string& text, const Children& there) {
     if (text == kDone) {
-        ours_.insert(zone.key);
+        ours_.try_emplace(zone.key);
         return;
     }
     auto words = words_of(text);

@@ -11,7 +11,7 @@
 //   - Until it is sealed a zone of which forks cannot be made runs on. After that the fork that
 //     takes its place is made, whatever has become of the others, and however often that has to be
 //     tried; also by the next daemon.
-//   - The template that came of a wish goes when its last fork has.
+//   - The template that came of a wish goes when its last fork has, however often that is tried.
 //
 // Threads: the loop's.
 #pragma once
@@ -119,7 +119,8 @@ class SelfForks {
     std::map<ZoneKey, Ear> ears_;
     std::map<ZoneKey, Wish> wishes_;
     std::set<ZoneKey> looked_at_;  // templates, once
-    std::set<ZoneKey> ours_;       // templates of which nothing more is to come
+    // Templates of which nothing more is to come, until they go; and why one could not, as said.
+    std::map<ZoneKey, std::string> ours_;
     std::uint64_t last_caller_ = 0;
     std::unique_ptr<Loop::Timer> wake_;
 };
