@@ -107,8 +107,21 @@ TEST_F(WatcherSelfForkTest, ItsFirstForkTakesItsPlaceAndTheOthersHaveNamesOfThei
 
 TEST_F(WatcherSelfForkTest, TheNamesOfTheOthersAreForItToSay) {
     begin_host();
-    wish("w1 1 job-%d");
-    ASSERT_TRUE(run_until(loop_, [this] { return is_ready("web") && is_ready("job-1"); }));
+    wish("w1 1 web-job-%d");
+    ASSERT_TRUE(run_until(loop_, [this] { return is_ready("web") && is_ready("web-job-1"); }));
+}
+
+TEST_F(WatcherSelfForkTest, ButTheyBeginWithItsOwn) {
+    begin_host();
+    int n = 0;
+    for (const char* pattern : {"job-%d", "web%d", "%d", "Web-%d", "a-web-%d"}) {
+        const std::string id = "w" + std::to_string(++n);
+        wish(id + " 1 " + pattern);
+        EXPECT_TRUE(answered(id + " refused the names of its forks have to begin with web-, as in "
+                                  "web-job-%d"))
+            << pattern << ": " << answer();
+    }
+    EXPECT_EQ(watcher_->status()["templates"], json::array());
 }
 
 TEST_F(WatcherSelfForkTest, WhatIsNoWishOrNotAllowedIsRefusedInWords) {
@@ -166,7 +179,7 @@ TEST_F(WatcherSelfForkTest, WhoWritesWithoutEndIsNotListenedTo) {
 TEST_F(WatcherSelfForkTest, NamesThatTheStoreCannotKeepAreRefused) {
     config_.zone_defaults.self_forks = 256;
     begin_host();
-    wish("w1 256 a-name-that-is-rather-long-for-a-zone-%d");
+    wish("w1 256 web-a-name-that-is-rather-long-for-a-zone-%d");
     EXPECT_TRUE(answered("w1 refused the names of 256 forks are too long together"));
     EXPECT_EQ(watcher_->status()["templates"], json::array());
 }

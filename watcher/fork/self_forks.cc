@@ -233,7 +233,8 @@ void SelfForks::hear(const ZoneKey& key) {
     accept(*zone, *heard.wish, heard.text, *names);
 }
 
-// The names of the forks, its own first; or why there will be none.
+// The names of the forks, its own first; or why there will be none. They begin with its own: it may
+// not take another's, which others would trust.
 Expected<std::vector<std::string>> SelfForks::judge(const Zone& zone,
                                                     const guest::ForkWish& wish) const {
     const unsigned most = zone.config.self_forks.value_or(0);
@@ -255,8 +256,13 @@ Expected<std::vector<std::string>> SelfForks::judge(const Zone& zone,
     for (const Zone* other : zones_.all()) {
         taken.insert(other->name);
     }
+    const std::string own = zone.name + "-";
     const std::string pattern =
-        wish.pattern.empty() ? fmt::format("{}-{}", zone.name, kNumberMark) : wish.pattern;
+        wish.pattern.empty() ? fmt::format("{}{}", own, kNumberMark) : wish.pattern;
+    if (!pattern.starts_with(own)) {
+        return fail_with(EPERM, "the names of its forks have to begin with {}, as in {}job-{}", own,
+                         own, kNumberMark);
+    }
     auto names = choose_names(pattern, wish.count, taken);
     if (names) {
         names->insert(names->begin(), zone.name);

@@ -5,7 +5,8 @@
 // configuration, and Forks does it. The texts are fork_text.h's.
 //
 // What it promises:
-//   - What a zone writes is bounded: in length, in number, and in how often it is looked at.
+//   - What a zone writes is bounded: in length, in number, and in how often it is looked at; and it
+//     gets no names but such that begin with its own.
 //   - A wish is answered where the zone can read it: accepted, or refused with the reason; one that
 //     has been withdrawn is not accepted any more.
 //   - Until it is sealed a zone of which forks cannot be made runs on. After that the fork that

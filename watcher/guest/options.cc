@@ -89,7 +89,7 @@ Expected<Options> parse_fork(Arguments& arguments) {
         if (arguments.name() == "--name") {
             options.fork_name = arguments.take_value().value_or("");
             if (!is_pattern(options.fork_name)) {
-                return fail("--name needs a name with one %d in it, as in job-%d");
+                return fail("--name needs a name with one %d in it, as in web-job-%d");
             }
         } else if (const auto count = parse_single(arguments.name());
                    count && !arguments.has_value()) {
@@ -159,7 +159,9 @@ std::string_view help_text() {
            "                       it, else 1. Prints 0 in the zone that goes on as this one, "
            "and\n"
            "                       1 to N in the others, each with an identity of its own\n"
-           "  --name PATTERN       their names, as in job-%d; else this zone's and a number\n"
+           "  --name PATTERN       their names: this zone's own name, \"-\", and more with a %d in "
+           "it,\n"
+           "                       as in web-job-%d; else web-%d\n"
            "  --help, --version\n"
            "\n"
            "Ends on SIGTERM or SIGINT. Exit status: 0; 64 wrong usage; 69 no xenstore, no\n"
