@@ -14,7 +14,7 @@ enum class ExitStatus {
     failed = 1,
     usage = 2,
     daemon_not_running = 69,
-    not_now = 75,  // no memory for a start or a fork
+    not_now = 75,  // no memory for a start or a fork, no fork in a pool
     not_permitted = 77,
     bad_configuration = 78,
 };

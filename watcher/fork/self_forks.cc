@@ -91,7 +91,7 @@ bool is_past_return(const Zone& zone) {
     return zone.family.kind == Family::Kind::sealing || zone.family.kind == Family::Kind::sealed;
 }
 
-// Forks are not listened to: of a fork no forks are made, and a watch for each would be felt.
+// Forks are not listened to: a fork cannot fork itself, and a watch for each would be felt.
 bool can_wish(const Zone& zone) {
     return zone.family.kind == Family::Kind::none &&
            (zone.domain.flags & (XENPACK_DOMAIN_NEVER_RAN | XENPACK_DOMAIN_IS_SHUTDOWN)) == 0;

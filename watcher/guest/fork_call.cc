@@ -140,7 +140,7 @@ Expected<CallState> ask(Connection& connection, unsigned count, const std::strin
     std::optional<std::string> generation;
     auto done = read_into(**link, kGenerationPath, generation);
     if (generation) {
-        return fail("this zone is a fork, and of a fork no forks can be made");
+        return fail("this zone is a fork, and a fork cannot fork itself");
     }
     state.wish = format_wish({state.id, count, pattern});
     if (done) {

@@ -40,7 +40,8 @@ struct CallVerdict {
         wait,
         withdraw,  // the wish: then look again
         forked,    // this is one of the forks
-        failed     // there is none but this zone
+        failed  // this zone was not forked; or is a fork that was made alone, or at another wish,
+                // or has no identity
     } word = Word::wait;
     unsigned index = 0;
     std::string why{};

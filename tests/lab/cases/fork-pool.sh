@@ -161,7 +161,7 @@ ask_all who lone lone-1 lone-2 >"$lab_state/who"
 check "each calls itself by its name" own_names "$lab_state/who"
 check "no two have the same random numbers" all_differ random "$lab_state/who"
 check "each has all of its memory" ask_all check lone lone-1 lone-2
-check "a fork cannot be forked" said 'FAILED.*this zone is a fork' "$(zone_do lone fork-itself 1)"
+check "a fork cannot fork itself" said 'FAILED.*this zone is a fork' "$(zone_do lone fork-itself 1)"
 disk_before=$(sha1sum "$lab_state/lone.img")
 ask_all 'disk-read 7' lone lone-1 lone-2 >"$lab_state/read"
 check "each has what was on its disk" is "$(grep -c 'tag=first' "$lab_state/read")" -eq 3
