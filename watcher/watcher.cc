@@ -76,7 +76,6 @@ Expected<void> Watcher::start() {
         return learned;
     }
     desk_->take_up();
-    forks_lack_ = forks_->missing();
     say_what_forks_lack();
     look_soon();
     return {};

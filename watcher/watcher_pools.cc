@@ -93,12 +93,17 @@ json Watcher::pools_json() const {
     return list;
 }
 
-// At the start; and louder once somebody counts on forks.
+// Asks anew. At the start, and when the configuration is read again; louder once somebody counts on
+// forks.
 void Watcher::say_what_forks_lack() {
     const bool counted_on = !config_.pools.empty() || config_.zone_defaults.self_forks ||
                             std::ranges::any_of(config_.sections, [](const ZoneSection& section) {
                                 return section.values.self_forks.has_value();
                             });
+    forks_lack_ = forks_->missing();
+    if (forks_lack_.empty()) {
+        lack_warned_ = false;
+    }
     if (lack_warned_ || forks_lack_.empty()) {
         return;
     }

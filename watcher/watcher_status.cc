@@ -156,6 +156,9 @@ json Watcher::status() {
     for (std::string& fault : desk_->faults()) {
         host_faults.push_back(std::move(fault));
     }
+    if (!forks_lack_.empty()) {
+        forks_lack_ = forks_->missing();  // it may be only that Xen could not be asked
+    }
     json zones = json::array();
     json unmanaged = json::array();
     for (const Zone* zone : zones_->all()) {

@@ -247,7 +247,7 @@ class WatcherForkLeftTest : public ::testing::Test {
         config_.socket_path = directory_ / "socket";
         watcher_ = std::make_unique<Watcher>(
             Watcher::Rooms{loop_, plugin_, *store_, journal_}, config_,
-            OverridesFile::load(directory_ / "settings.json").value(), [] { return Config{}; },
+            OverridesFile::load(directory_ / "settings.json").value(), [this] { return config_; },
             [] {});
         watcher_->attach(&control_);
         ASSERT_TRUE(watcher_->start());
@@ -740,6 +740,24 @@ TEST_F(WatcherForkLeftTest, WhatAHostLacksIsNamedOneByOne) {
     EXPECT_EQ(refused.error().code, ENOSYS);
     EXPECT_THAT(refused.error().what,
                 HasSubstr("shares no memory: build it so; there is no block-xenpack"));
+}
+
+TEST_F(WatcherForkLeftTest, WhatAHostLacksIsAskedAgain) {
+    const auto lacks = [](const std::string& sentence) {
+        host.missing = sentence;
+        host.missing_n = sentence.empty() ? 0 : 1;
+    };
+    const auto shown = [this] { return watcher_->status()["host"]["forks_lack"]; };
+    lacks("Xen cannot be asked");
+    start();
+    EXPECT_EQ(shown(), json::array({"Xen cannot be asked"}));
+    lacks("dom0 is not PV");
+    EXPECT_EQ(shown(), json::array({"dom0 is not PV"}));
+    lacks("");
+    EXPECT_EQ(shown(), json::array());
+    lacks("the hypervisor shares no memory");
+    ASSERT_TRUE(watcher_->reload());
+    EXPECT_EQ(shown(), json::array({"the hypervisor shares no memory"}));
 }
 
 // ---- forks when memory runs out
