@@ -22,15 +22,15 @@ class TemplateCommand final : public Command {
   public:
     [[nodiscard]] const char* name() const override { return "template"; }
     [[nodiscard]] const char* summary() const override {
-        return "Make a template of a zone, to be forked; list, show and remove templates";
+        return "Make a template of a domain, to be forked; list, show and remove templates";
     }
     [[nodiscard]] const char* examples() const override {
-        return "A template is a zone that was suspended for good; forks share its memory until "
+        return "A template is a domain that was suspended for good; forks share its memory until "
                "they "
                "write.\n"
                "Who hangs up, as by Ctrl-C, does not undo a template that is being made.\n\n"
                "Examples:\n"
-               "  xenpack template create web --name web-1\n"
+               "  xenpack template create base --name web-1\n"
                "  xenpack template list\n"
                "  xenpack template show web-1\n"
                "  xenpack template rm web-1";
@@ -38,10 +38,12 @@ class TemplateCommand final : public Command {
 
     void add_options(CLI::App& app) override {
         app.require_subcommand(1);
-        create_ = app.add_subcommand("create", "Suspend a zone, and make a template of it");
-        create_->add_option("ZONE", zone_, "The zone's name or domid")->required()->type_name("");
+        create_ = app.add_subcommand("create", "Suspend a domain, and make a template of it");
+        create_->add_option("DOMAIN", zone_, "Its name or domid; its maxmem must be its memory")
+            ->required()
+            ->type_name("");
         create_
-            ->add_option("--name", name_, "What the template is called; as the zone if not given")
+            ->add_option("--name", name_, "What the template is called; as the domain if not given")
             ->type_name("NAME");
         create_
             ->add_option(
@@ -51,9 +53,8 @@ class TemplateCommand final : public Command {
             ->type_name("WHO")
             ->check(CLI::IsMember({"guest", "none"}));
         create_
-            ->add_option(
-                "--timeout", timeout_,
-                "How long the zone has to be quiet and suspend, as in 30s; 60s if not given")
+            ->add_option("--timeout", timeout_,
+                         "How long it has to be quiet and suspend, as in 30s; 60s if not given")
             ->type_name("TIME");
         list_ = app.add_subcommand("list", "List the templates");
         show_ = app.add_subcommand("show", "Show a template and its forks");

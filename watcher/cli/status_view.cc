@@ -270,7 +270,7 @@ std::string render_taken(const json& fork) {
 
 std::string render_templates(const json& templates, const Screen& screen) {
     if (templates.empty()) {
-        return "no templates: xenpack template create ZONE makes one of a zone\n";
+        return "no templates: xenpack template create DOMAIN makes one of a domain\n";
     }
     using enum Table::Align;
     Table table({{"TEMPLATE", left},
