@@ -188,6 +188,26 @@ END
     [ "$(grep -c 'mute (2): fault' "$dir/log")" -eq 1 ]
 }
 
+@test "the example of a template in xenpack-sim(7) does what it says" {
+    configuration 100 >"$dir/xenpack.conf"
+    awk '/^```/ { if (block ~ /fork-writes/) exit; block = ""; next } { block = block $0 "\n" }
+        END { printf "%s", block }' etc/man/xenpack-sim.7.scd >"$dir/forks.sim"
+    start_daemon "$dir/forks.sim"
+    await "$dir/log" 'base (1): found: left alone' 5
+    sleep 1 # until its reporter is up
+    run "$XENPACK" template create base --name job
+    echo "$output"
+    [ "$status" -eq 0 ]
+    run "$XENPACK" fork job -n 3
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *job-1*job-2*job-3* ]]
+    run "$XENPACK" status
+    echo "$output"
+    [[ $output == *job-3* ]]
+    stop_daemon
+}
+
 @test "without XENPACK_SIM a small host is simulated" {
     configuration 100 >"$dir/xenpack.conf"
     start_daemon ""
