@@ -58,7 +58,8 @@ bool parse(int argc, char** argv, Options& options, int& status) {
                                                  {"info", LogLevel::info},
                                                  {"debug", LogLevel::debug}};
     app.add_option("--log-level", options.log_level, "error, warning, notice, info or debug")
-        ->transform(CLI::CheckedTransformer(levels));
+        ->transform(CLI::CheckedTransformer(levels).description(""))
+        ->type_name("LEVEL");
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

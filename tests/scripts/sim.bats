@@ -208,6 +208,17 @@ END
     stop_daemon
 }
 
+@test "xenpackd --help names what each option takes" {
+    run "$XENPACKD" --help
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"--config FILE"* && $output == *"--log-level LEVEL "* ]]
+    [[ $output != *ENUM* && $output != *"->"* ]]
+    run "$XENPACKD" --log-level loud
+    echo "$output"
+    [ "$status" -eq 64 ]
+}
+
 @test "without XENPACK_SIM a small host is simulated" {
     configuration 100 >"$dir/xenpack.conf"
     start_daemon ""

@@ -56,6 +56,9 @@ TEST(GuestOptions, ForkHasANumberAndNames) {
         EXPECT_FALSE(parse({"fork", bad})) << bad;
     }
     EXPECT_FALSE(parse({"--heartbeat=7", "fork"}));
+    EXPECT_EQ(parse({"fork", "--help"})->action, Options::Action::help);
+    EXPECT_EQ(parse({"fork", "2", "-h"})->action, Options::Action::help);
+    EXPECT_FALSE(parse({"fork", "--help=1"}));
 }
 
 TEST(GuestOptions, HeartbeatHasTheRangeOfTheReport) {

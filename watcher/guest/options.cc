@@ -97,6 +97,9 @@ Expected<Options> parse_fork(Arguments& arguments) {
                 return fail("fork needs a number of forks from 1 to {}", kMostWished);
             }
             options.forks = static_cast<unsigned>(*count);
+        } else if (action_of(arguments.name()) == Options::Action::help && !arguments.has_value()) {
+            options.action = Options::Action::help;
+            return options;
         } else {
             return fail("unknown argument {} of fork; --help lists them", arguments.name());
         }
