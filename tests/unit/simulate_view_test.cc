@@ -4,6 +4,7 @@
 
 #include "watcher/cli/duration.h"
 #include "watcher/cli/simulate_view.h"
+#include "watcher/fork/asked.h"
 #include "watcher/simulate/static_policy.h"
 #include "watcher/simulate/workloads.h"
 
