@@ -196,6 +196,11 @@ void Pools::follow() {
     for (auto& [name, pool] : pools_) {
         follow_template(pool);
     }
+    for (const Zone* zone : zones_.all()) {
+        if (has_ended(*zone) && !is_suspend(zone->domain.shutdown_reason)) {
+            note_end(*zone);
+        }
+    }
     give_up_strangers();
     waited_for_.clear();
     std::optional<std::int64_t> next_ms;
@@ -376,20 +381,26 @@ void Pools::failed(Pool& pool, const Error& why) {
     mediator_.pools_changed();  // follow() refuses who waits, where nothing else comes
 }
 
-void Pools::forget(const Zone& gone) {
-    const auto made = made_ms_.find(gone.key);
-    const bool young = made != made_ms_.end() && Loop::now_ms() - made->second < kPoolYoungMs;
-    if (made != made_ms_.end()) {
-        made_ms_.erase(made);
+// Once, when it is first seen: from then on its place is empty, though its domain may be there yet.
+void Pools::note_end(const Zone& fork) {
+    const auto made = made_ms_.find(fork.key);
+    if (made == made_ms_.end()) {
+        return;
     }
-    const auto own = pools_.find(gone.family.pool);
-    if (own != pools_.end() && stands(gone) && young) {
+    const bool young = Loop::now_ms() - made->second < kPoolYoungMs;
+    made_ms_.erase(made);
+    const auto own = pools_.find(fork.family.pool);
+    if (own != pools_.end() && stands(fork) && young) {
         Pool& pool = own->second;
         pool.trouble = after_death(pool.trouble,
-                                   fmt::format("{} has gone as soon as it stood there", gone.name),
+                                   fmt::format("{} has gone as soon as it stood there", fork.name),
                                    Loop::now_ms());
         tell(pool, pool.trouble.why, false);
     }
+}
+
+void Pools::forget(const Zone& gone) {
+    note_end(gone);
     if (!stands(gone)) {  // else two that die at once would wake each other
         for (auto& [name, pool] : pools_) {
             if (pool.trouble.lacks_memory) {

@@ -109,6 +109,7 @@ class Pools {
     void stop_making(const std::string& pool);
     void give_up(Pool& pool, std::size_t count);
     void give_up_strangers();
+    void note_end(const Zone& fork);
     void dismiss(const Zone& fork, const std::string& why);
     void failed(Pool& pool, const Error& why);
     void tell(Pool& pool, std::string why_not, bool lacks_template);
