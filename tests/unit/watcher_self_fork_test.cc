@@ -114,7 +114,7 @@ TEST_F(WatcherSelfForkTest, TheNamesOfTheOthersAreForItToSay) {
 TEST_F(WatcherSelfForkTest, ButTheyBeginWithItsOwn) {
     begin_host();
     int n = 0;
-    for (const char* pattern : {"job-%d", "web%d", "%d", "Web-%d", "a-web-%d"}) {
+    for (const char* pattern : {"job-%d", "web%d", "w-%d", "Web-%d", "a-web-%d"}) {
         const std::string id = "w" + std::to_string(++n);
         wish(id + " 1 " + pattern);
         EXPECT_TRUE(answered(id + " refused the names of its forks have to begin with web-, as in "
