@@ -344,14 +344,14 @@ struct xenpack_toolstack_ops {
     /* Serves the ring of a fork that another run of the watcher made, and lets go what waits on it.
      * fork() does so from the start; nothing where it is served already. -ENOMEM: Xen has no page
      * for a ring; all is as it was. Where it fails later the fork stays paused until it succeeds.
-     * 1: it is paused since that run ended, as forks are then that could together write more than
-     * is free: the caller owes it a let_go(), as if it had called hold(). */
+     * 1: it is paused since that run ended, in the middle of this or with forks that could write
+     * more than is free: the caller owes it a let_go(), as if it had called hold(). */
     int (*adopt)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16]);
     /* All that a starved fork waits for is tried again; where there is still no memory it starves
      * again, and is said to. Nothing where it waits for nothing. -EINVAL: it is not served. */
     int (*feed)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16]);
     /* One pause of the domain, and its end. Xen counts pauses: the caller pairs them, also over its
-     * own end, as a pause outlives who made it. */
+     * own end, as a pause outlives who made it. let_go(): -EAGAIN while adopt() owes it a ring. */
     int (*hold)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16]);
     int (*let_go)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16]);
 

@@ -108,43 +108,54 @@ Expected<bool> ForkRings::adopt(std::uint32_t domid, const std::uint8_t uuid[16]
         return tl::unexpected(facts.error());
     }
     watch(key);
+    const bool ran = (facts->domain.flags & XENPACK_DOMAIN_IS_PAUSED) == 0;
     Expected<void> served;
     if (!rings_.contains(key)) {
-        served = replace_ring(key, *facts);
+        served = replace_ring(key, *facts, ran);
     } else if (stopped_.contains(key)) {
         served = resume(key);
     }
-    return served.map([&] { return paused_.contains(key.first, key.second); });
+    return served.map([&] { return !ran && paused_.contains(key.first, key.second); });
 }
 
-// The fork does not run while it has no ring: what finds no memory then would crash it. Whoever has
-// paused it already lets it go, too; should it get no ring it is paused for that as well.
-Expected<void> ForkRings::replace_ring(const Key& key, const DomainFacts& facts) {
+// The fork is paused while it has no ring: what finds no memory then would crash it. One that is
+// paused already stays so by that pause.
+Expected<void> ForkRings::replace_ring(const Key& key, const DomainFacts& facts, bool ran) {
     auto ring = make_ring(key);
     if (!ring) {
         return tl::unexpected(ring.error());
     }
-    const bool runs = (facts.domain.flags & XENPACK_DOMAIN_IS_PAUSED) == 0;
-    if (runs) {
+    if (ran) {
         if (auto ok = stop(key); !ok) {
             return ok;
         }
     }
     if (auto ok = (*ring)->prepare(); !ok) {
-        if (runs) {
+        if (ran && !ringless_.contains(key)) {
             warn(resume(key));
         }
         return ok;
     }
+    ringless_.insert(key);
     if (auto ok = (*ring)->replace(facts.vcpus); !ok) {
-        if (!stopped_.contains(key)) {
-            warn(stop(key));
-        }
         return tl::unexpected(ok.error().during(
             fmt::format("domain {} stays paused until its sharing ring can be served", key.first)));
     }
+    ringless_.erase(key);
     rings_[key] = std::move(*ring);
     return stopped_.contains(key) ? resume(key) : Expected<void>();
+}
+
+// The record comes first: should this process end before it resumes the fork, the next one does.
+Expected<void> ForkRings::stop(const Key& key) {
+    warn(paused_.insert(key.first, key.second));
+    if (auto ok = xen_.pause(key.first); !ok) {
+        warn(paused_.erase(key.first, key.second));
+        return ok;
+    }
+    stopped_.insert(key);
+    fault_point("ring.stopped");
+    return {};
 }
 
 void ForkRings::watch(const Key& key) noexcept {
@@ -157,19 +168,6 @@ void ForkRings::warn(const Expected<void>& result) const noexcept {
     if (!result) {
         watcher_.log(watcher_.user, XENPACK_LOG_WARNING, result.error().what.c_str());
     }
-}
-
-// Recorded first: should the watcher end in between, the next one lets it go. What cannot be
-// recorded is done all the same, as a fork without a ring may not run.
-Expected<void> ForkRings::stop(const Key& key) {
-    warn(paused_.insert(key.first, key.second));
-    if (auto ok = xen_.pause(key.first); !ok) {
-        warn(paused_.erase(key.first, key.second));
-        return ok;
-    }
-    stopped_.insert(key);
-    fault_point("ring.stopped");
-    return {};
 }
 
 Expected<void> ForkRings::resume(const Key& key) {
@@ -200,9 +198,14 @@ Expected<void> ForkRings::hold(std::uint32_t domid, const std::uint8_t uuid[16])
 
 Expected<void> ForkRings::let_go(std::uint32_t domid, const std::uint8_t uuid[16]) {
     const Key key{domid, copy_uuid(uuid)};
-    return living(key).and_then([&](const DomainFacts&) { return xen_.unpause(domid); }).map([&] {
-        warn(paused_.erase(key.first, key.second));
-    });
+    if (const auto facts = living(key); !facts) {
+        return tl::unexpected(facts.error());
+    }
+    if (ringless_.contains(key)) {
+        return fail_with(EAGAIN, "domain {} has no sharing ring: it stays paused until it has one",
+                         domid);
+    }
+    return xen_.unpause(domid).map([&] { warn(paused_.erase(key.first, key.second)); });
 }
 
 void ForkRings::keep(const std::vector<xenpack_domain>& live) noexcept {
@@ -222,6 +225,7 @@ void ForkRings::keep(const std::vector<xenpack_domain>& live) noexcept {
         drop(key.first, key.second.data());
     }
     std::erase_if(stopped_, [&](const Key& key) { return !lives(key); });
+    std::erase_if(ringless_, [&](const Key& key) { return !lives(key); });
     warn(paused_.keep(live));
 }
 
@@ -229,6 +233,7 @@ void ForkRings::drop(std::uint32_t domid, const std::uint8_t uuid[16]) noexcept 
     const Key key{domid, copy_uuid(uuid)};
     rings_.erase(key);
     stopped_.erase(key);
+    ringless_.erase(key);
     if (warden_) {
         warden_->forget(key);
     }

@@ -56,13 +56,14 @@ class ForkRings {
   public:
     // All must outlive this. `may_report` says whether the watcher may still be told anything. On a
     // host without event channels this says so in the log, and serve() and adopt() fail with it.
-    // `record`: where it stands whom the watcher's end has paused; empty: it pauses nobody.
+    // `record`: where it stands who is paused over the watcher's end; empty: nowhere, and it pauses
+    // nobody.
     ForkRings(const xenpack_watcher_ops& watcher, Hypervisor& xen, xentoollog_logger* logger,
               std::function<bool()> may_report, const std::string& record);
 
     // For a fork that has never run. EOPNOTSUPP: dom0 is not PV.
     Expected<void> serve(std::uint32_t domid, const std::uint8_t uuid[16]);
-    // As the table's calls of these names. True: it is paused since another watcher's end.
+    // As the table's calls of these names. True: an earlier watcher, or its end, has paused it.
     Expected<bool> adopt(std::uint32_t domid, const std::uint8_t uuid[16]);
     Expected<void> feed(std::uint32_t domid, const std::uint8_t uuid[16]);
     Expected<void> hold(std::uint32_t domid, const std::uint8_t uuid[16]);
@@ -85,7 +86,7 @@ class ForkRings {
     // ESRCH where it is gone or going.
     Expected<DomainFacts> living(const Key& key);
     Expected<std::unique_ptr<ForkRing>> make_ring(const Key& key);
-    Expected<void> replace_ring(const Key& key, const DomainFacts& facts);
+    Expected<void> replace_ring(const Key& key, const DomainFacts& facts, bool ran);
     Expected<void> stop(const Key& key);
     Expected<void> resume(const Key& key);
     void watch(const Key& key) noexcept;
@@ -100,10 +101,10 @@ class ForkRings {
     std::unique_ptr<EventChannels> channels_;
     Expected<void> opened_;  // both
     std::map<Key, std::unique_ptr<ForkRing>> rings_;
-    std::set<Key> stopped_;  // paused by an adoption that has not come to its end
+    std::set<Key> stopped_;   // ran, and are paused by an adoption that has not come to its end
+    std::set<Key> ringless_;  // have none in Xen, as it could not be replaced
     std::unique_ptr<ForkWarden> warden_;
-    // Read when no earlier warden writes it any more. Those of stopped_ are among them.
-    PausedForks paused_;
+    PausedForks paused_;  // read when no earlier warden writes it any more
 };
 
 }  // namespace xenpack

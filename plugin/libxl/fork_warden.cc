@@ -15,9 +15,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -28,10 +28,12 @@
 namespace xenpack {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr int kPredecessorMs = 1'000;
-// One that ends sooner is not started again at once: it would end again.
-constexpr std::int64_t kLeastLifeMs = 1'000;
-constexpr char kName[] = "xenpack-warden";
+// One that ends sooner is not to be started without end.
+constexpr Clock::duration kStartsAgainAfter = std::chrono::seconds(1);
+constexpr const char* kName = "xenpack-warden";  // 15 characters at the most: TASK_COMM_LEN
 
 struct Message {
     std::uint32_t domid;
@@ -43,53 +45,43 @@ std::string pid_file(const std::string& record) {
     return record + ".warden";
 }
 
-std::int64_t now_ms() {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::int64_t>(now.tv_sec) * 1'000 + now.tv_nsec / 1'000'000;
-}
-
-pid_t noted_pid(const std::string& record) {
-    pid_t pid = 0;
-    return std::ifstream(pid_file(record)) >> pid && pid > 0 ? pid : 0;
-}
-
-// A number may have become another process'.
 bool is_warden(pid_t pid) {
     std::string name;
     return std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)), name) && name == kName;
 }
 
-// Says whether none is at work any more.
-bool wait_for_predecessor(const std::string& record) {
-    const pid_t pid = noted_pid(record);
-    const auto process = pid == 0 ? -1 : static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+// Of the file's process: its number, where it still runs after all that time; else 0.
+pid_t wait_for_predecessor(const std::string& record) {
+    pid_t pid = 0;
+    if (!(std::ifstream(pid_file(record)) >> pid) || pid <= 0) {
+        return 0;
+    }
+    const auto process = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
     if (process < 0) {
-        return true;
+        return 0;
     }
     pollfd ended{process, POLLIN, 0};
-    const bool over = !is_warden(pid) || ::poll(&ended, 1, kPredecessorMs) > 0;
+    // The number can be another's by now.
+    const bool runs_on = is_warden(pid) && ::poll(&ended, 1, kPredecessorMs) == 0;
     ::close(process);
-    return over;
-}
-
-void forget_pid(const std::string& record, pid_t pid) noexcept {
-    try {
-        if (noted_pid(record) == pid) {
-            static_cast<void>(::unlink(pid_file(record).c_str()));
-        }
-    } catch (const std::exception&) {
-        return;  // no memory: who comes next sees that it has ended
-    }
+    return runs_on ? pid : 0;
 }
 
 // ---- the process --------------------------------------------------------------------------------
 
+// All signals are blocked until those of the watcher's handlers are gone, which know its
+// descriptors.
 void be_alone(int fd) {
+    static_cast<void>(::prctl(PR_SET_NAME, kName));
+    for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+        static_cast<void>(::signal(signal, SIG_DFL));
+    }
     for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) {
         static_cast<void>(::signal(signal, SIG_IGN));
     }
-    static_cast<void>(::prctl(PR_SET_NAME, kName));
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
     const auto mine = static_cast<unsigned>(fd);
     if (mine > 3) {
         ::close_range(3, mine - 1, 0);
@@ -97,7 +89,7 @@ void be_alone(int fd) {
     ::close_range(mine + 1, ~0U, 0);
 }
 
-// Returns when the watcher has gone, whom it watched then.
+// Returns when the watcher has gone.
 std::set<ForkWarden::Key> listen(int fd, std::set<ForkWarden::Key> watched) {
     for (;;) {
         Message message{};
@@ -144,12 +136,11 @@ Expected<void> pause_them(Hypervisor& xen, const std::set<ForkWarden::Key>& watc
     return result;
 }
 
-[[noreturn]] void run(int fd, const std::string& record, const std::set<ForkWarden::Key>& watched,
-                      const sigset_t& signals) noexcept {
+[[noreturn]] void run(int fd, const std::string& record,
+                      const std::set<ForkWarden::Key>& watched) noexcept {
     int status = 1;
     try {
         be_alone(fd);
-        ::pthread_sigmask(SIG_SETMASK, &signals, nullptr);
         auto xen = Hypervisor::open(nullptr);
         Expected<void> done;
         if (xen) {
@@ -163,7 +154,6 @@ Expected<void> pause_them(Hypervisor& xen, const std::set<ForkWarden::Key>& watc
             std::fprintf(stderr, "xenpackd: what keeps its forks when it ends: %s\n",
                          done.error().what.c_str());
         }
-        forget_pid(record, ::getpid());
     } catch (const std::exception&) {
         status = 1;  // no memory
     }
@@ -194,11 +184,14 @@ std::vector<xenpack_domain> whom_to_pause(const std::vector<xenpack_domain>& all
 
 ForkWarden::ForkWarden(const xenpack_watcher_ops& watcher, std::string record)
     : watcher_{watcher}, record_{std::move(record)} {
-    if (!wait_for_predecessor(record_)) {
-        warn(
-            fmt::format("the process that kept forks whole when an earlier xenpackd ended is still "
-                        "at it after {} ms: whom it pauses now stays paused until xl unpause",
-                        kPredecessorMs));
+    const pid_t pid = wait_for_predecessor(record_);
+    if (pid == 0) {
+        remove_pid_file();
+    } else {
+        say(fmt::format(
+            "process {}, which keeps an earlier xenpackd's forks, does not end: what it "
+            "pauses now stays paused until somebody unpauses it",
+            pid));
     }
 }
 
@@ -225,7 +218,7 @@ Expected<void> ForkWarden::start() {
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
     const pid_t pid = ::fork();
     if (pid == 0) {
-        run(ends[1], record_, watched_, before);
+        run(ends[1], record_, watched_);
     }
     const int code = errno;
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -236,7 +229,7 @@ Expected<void> ForkWarden::start() {
     }
     pid_ = pid;
     fd_ = ends[0];
-    started_ms_ = now_ms();
+    started_ = Clock::now();
     std::ofstream(pid_file(record_), std::ios::trunc) << pid << '\n';
     if (const int r = watcher_.loop_ops->fd_register(watcher_.loop, fd_, XENPACK_IN,
                                                      &ForkWarden::ready, this, &registration_);
@@ -248,35 +241,18 @@ Expected<void> ForkWarden::start() {
     return {};
 }
 
-void ForkWarden::start_again() noexcept {
-    try {
-        if (const auto ok = start(); !ok) {
-            warn("forks are not kept whole should xenpackd end: " + ok.error().what);
-        }
-    } catch (const std::bad_alloc&) {
-        watcher_.log(watcher_.user, XENPACK_LOG_WARNING,
-                     "out of memory: forks are not kept whole should xenpackd end");
-    }
-}
-
-void ForkWarden::warn(const std::string& text) const noexcept {
-    watcher_.log(watcher_.user, XENPACK_LOG_WARNING, text.c_str());
-}
-
 // It never says anything but that it has ended.
 void ForkWarden::ready(void* arg, int /*fd*/, short /*events*/) noexcept {
     auto* self = static_cast<ForkWarden*>(arg);
-    const bool again = now_ms() - self->started_ms_ >= kLeastLifeMs && !self->watched_.empty();
+    const bool at_once =
+        !self->watched_.empty() && Clock::now() - self->started_ >= kStartsAgainAfter;
     self->lost();
-    self->watcher_.log(
-        self->watcher_.user, XENPACK_LOG_WARNING,
-        again ? "the process that keeps forks whole should xenpackd end has ended itself, and is "
-                "started again"
-              : "the process that keeps forks whole should xenpackd end has ended itself; the next "
-                "fork starts another");
-    if (again) {
-        self->start_again();
-    }
+    self->attempt([&] {
+        self->say(fmt::format(
+            "the process that keeps forks whole should xenpackd end has ended itself; {}",
+            at_once ? "another is started" : "the next fork starts another"));
+        return at_once ? self->start() : Expected<void>();
+    });
 }
 
 void ForkWarden::lost() noexcept {
@@ -289,7 +265,7 @@ void ForkWarden::lost() noexcept {
     ::close(fd_);
     fd_ = -1;
     static_cast<void>(::waitpid(pid_, nullptr, 0));
-    forget_pid(record_, pid_);
+    remove_pid_file();
     pid_ = 0;
 }
 
@@ -300,29 +276,45 @@ bool ForkWarden::send(const Key& key, bool watched) const noexcept {
 }
 
 void ForkWarden::watch(const Key& key) noexcept {
-    try {
-        if (!watched_.insert(key).second) {
-            return;
-        }
-    } catch (const std::bad_alloc&) {
-        watcher_.log(watcher_.user, XENPACK_LOG_WARNING,
-                     "out of memory: a fork is not kept whole should xenpackd end");
-        return;
-    }
-    if (fd_ < 0) {
-        start_again();
-    } else if (!send(key, true)) {
-        lost();
-        start_again();
-    }
+    attempt([&] { return watched_.insert(key).second ? tell(key, true) : Expected<void>(); });
 }
 
 void ForkWarden::forget(const Key& key) noexcept {
-    if (watched_.erase(key) != 0 && fd_ >= 0 && !send(key, false)) {
-        lost();
-        if (!watched_.empty()) {
-            start_again();
+    attempt([&] { return watched_.erase(key) != 0 ? tell(key, false) : Expected<void>(); });
+}
+
+// What cannot be told to one is what the next one begins with.
+Expected<void> ForkWarden::tell(const Key& key, bool watched) {
+    if (fd_ >= 0) {
+        if (send(key, watched)) {
+            return {};
         }
+        lost();
+    }
+    return watched_.empty() ? Expected<void>() : start();
+}
+
+template <class Action>
+void ForkWarden::attempt(Action action) noexcept {
+    try {
+        if (const Expected<void> ok = action(); !ok) {
+            say(fmt::format("forks are not kept whole should xenpackd end: {}", ok.error().what));
+        }
+    } catch (const std::bad_alloc&) {
+        watcher_.log(watcher_.user, XENPACK_LOG_WARNING,
+                     "out of memory: forks are not kept whole should xenpackd end");
+    }
+}
+
+void ForkWarden::say(const std::string& text) const {
+    watcher_.log(watcher_.user, XENPACK_LOG_WARNING, text.c_str());
+}
+
+void ForkWarden::remove_pid_file() const noexcept {
+    try {
+        static_cast<void>(::unlink(pid_file(record_).c_str()));
+    } catch (const std::bad_alloc&) {
+        return;  // whoever reads it asks whether that process is one
     }
 }
 

@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -26,8 +27,8 @@ inline constexpr std::uint64_t kWardenLeavesKib = 16 * 1024;
 
 class ForkWarden {
   public:
-    // `record`: PausedForks' file. Waits for an earlier watcher's warden, which has little to do.
-    // Starts nothing yet. `watcher` must outlive it.
+    // `record`: PausedForks' file. Waits for an earlier watcher's warden, which has little to do, a
+    // second at the most. Starts nothing yet. `watcher` must outlive it.
     ForkWarden(const xenpack_watcher_ops& watcher, std::string record);
     // For the process this is the watcher's end.
     ~ForkWarden();
@@ -35,27 +36,30 @@ class ForkWarden {
     ForkWarden& operator=(const ForkWarden&) = delete;
 
     using Key = std::pair<std::uint32_t, DomainUuid>;
-    // The first one starts the process; should that end, another is started, unless it has just
-    // been: then the next fork does. What fails is said in the log: forks are served all the same.
+    // The first one starts the process; one that does not listen, or ends, is replaced. What fails
+    // is said in the log: forks are served all the same.
     void watch(const Key& key) noexcept;
     void forget(const Key& key) noexcept;
 
   private:
     static void ready(void* arg, int fd, short events) noexcept;
+    // It begins with all of watched_.
     Expected<void> start();
+    Expected<void> tell(const Key& key, bool watched);
     void lost() noexcept;
     bool send(const Key& key, bool watched) const noexcept;
-    // Starts another for all that are watched; what fails is said.
-    void start_again() noexcept;
-    void warn(const std::string& text) const noexcept;
+    template <class Action>
+    void attempt(Action action) noexcept;
+    void say(const std::string& text) const;
+    void remove_pid_file() const noexcept;
 
     const xenpack_watcher_ops& watcher_;
     std::string record_;
     std::set<Key> watched_;
     pid_t pid_ = 0;
     int fd_ = -1;
+    std::chrono::steady_clock::time_point started_;
     void* registration_ = nullptr;
-    std::int64_t started_ms_ = 0;
 };
 
 // Of all domains, those of `watched` that must be paused where so much is free.

@@ -52,8 +52,7 @@ bool PausedForks::contains(std::uint32_t domid, const DomainUuid& uuid) const {
 }
 
 Expected<void> PausedForks::insert(std::uint32_t domid, const DomainUuid& uuid) {
-    return file_.empty() || !lines_.insert(line_of(domid, uuid.data())).second ? Expected<void>()
-                                                                               : write();
+    return lines_.insert(line_of(domid, uuid.data())).second ? write() : Expected<void>();
 }
 
 Expected<void> PausedForks::erase(std::uint32_t domid, const DomainUuid& uuid) {
@@ -85,6 +84,9 @@ Expected<void> PausedForks::add(const std::string& file,
 }
 
 Expected<void> PausedForks::write() const {
+    if (file_.empty()) {
+        return {};
+    }
     if (!lines_.empty()) {
         return write_lines(file_, lines_);
     }

@@ -29,6 +29,7 @@ struct fake_fork {
     bool no_drivers; /* in any kernel, for Xen */
     bool has_no_ring_place;
     int weight; /* of every domain */
+    void (*during_pause)(void);
 
     struct {
         uint32_t domid;

@@ -48,7 +48,7 @@ void fake_host_write(const char* path, const void* contents, size_t size) {
 }
 
 const char* fake_host_read(const char* path) {
-    static char text[32768];
+    static char text[65536];
     char full[256];
     size_t size;
     FILE* file;

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { FAKE_CHANNELS_FD = 70, FAKE_PORTS = 640, FAKE_VCPUS = 16 };
+enum { FAKE_CHANNELS_FD = 70, FAKE_PORTS = 1200, FAKE_VCPUS = 16 };
 
 struct fake_ring {
     int channels, memories; /* handles open now */

@@ -11,7 +11,7 @@
 
 #include "plugin/toolstack.h"
 
-enum { FAKE_ENTRIES = 32, FAKE_EVENTS = 600, FAKE_NODES = 400 };
+enum { FAKE_ENTRIES = 32, FAKE_EVENTS = 1200, FAKE_NODES = 400 };
 
 struct fake_entry {
     bool live;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <xenctrl.h>
 
-enum { FAKE_DOMAINS = 600, FAKE_REGISTRATIONS = 16 };
+enum { FAKE_DOMAINS = 1200, FAKE_REGISTRATIONS = 16 };
 
 /* What libxl knows of one registration with the application. Its address is for_libxl. */
 struct fake_registration {

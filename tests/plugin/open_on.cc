@@ -14,10 +14,7 @@ int open_on(const xenpack_watcher_ops* watcher, const char* sysfs, const char* p
     const std::string scripts = std::string(proc) + "/../scripts";
     // As above: a test that has made this directory has forks paused when the watcher ends.
     const std::string run = std::string(proc) + "/../run";
-    std::string paused = run + "/paused-forks";
-    if (::access(run.c_str(), F_OK) != 0) {
-        paused.clear();
-    }
+    const std::string paused = ::access(run.c_str(), F_OK) == 0 ? run + "/paused-forks" : "";
     return xenpack::open_toolstack(watcher, {sysfs, proc, {helper}, scripts, paused}, ts_r, error,
                                    size);
 }

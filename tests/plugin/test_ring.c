@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Forks that lack memory: who hears of it and how often, what feeding answers, what becomes of a
- * ring when its fork or its watcher ends, and that adopting one loses nobody and leaves nothing.
+ * ring when its fork or its watcher ends, and that adopting one loses nobody and leaves nothing,
+ * also where the watcher dies in the middle of it.
  */
+#define _GNU_SOURCE
 #include "tests/plugin/cmocka_tests.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/plugin/fake_fork.h"
 
 enum { FORK = FAKE_NEW_DOMID, PLACES = 8 };
 
 static const uint8_t uuid[16] = {0x99};
+static const char record[] = "run/paused-forks";
+static const char line[] = "9 99000000-0000-0000-0000-000000000000\n";
 
 /* A host with a fork that another run of the watcher made, with two processors. */
 static int fork_up(void** state) {
@@ -16,6 +25,15 @@ static int fork_up(void** state) {
         return -1;
     fake_domain_add(FORK, 0x99)->max_vcpu_id = 1;
     calls_clear();
+    return 0;
+}
+
+/* The same on a host where it is recorded who is paused. */
+static int recorded_up(void** state) {
+    fake_host_make();
+    fake_host_write(record, "", 0);
+    *state = fake_host_opened();
+    fake_domain_add(FORK, 0x99);
     return 0;
 }
 
@@ -290,30 +308,6 @@ static void without_a_ring_it_stays_paused_until_it_has_one(void** state) {
     }
 }
 
-static void who_is_paused_already_is_not_paused_again(void** state) {
-    fake_domain(FORK)->flags |= XEN_DOMINF_paused;
-    assert_int_equal(adopt(*state), 0);
-    assert_null(strstr(calls_text(), "pause 9"));
-    assert_int_equal(ring.mapped, 1);
-    assert_true(is_paused());
-}
-
-static void but_without_a_ring_it_is(void** state) {
-    const struct failure failure = {"xc_memshr_ring_enable", ENOMEM, -ENOMEM, 0};
-
-    adopted(*state);
-    restart(state);
-    fake_domain(FORK)->flags |= XEN_DOMINF_paused;
-    forking.fail = failure.function;
-    forking.fail_with = failure.with;
-    assert_int_equal(adopt(*state), failure.result);
-    assert_non_null(strstr(calls_text(), "pause 9\n"));
-    forking.fail = NULL;
-    calls_clear();
-    assert_int_equal(adopt(*state), 0);
-    assert_non_null(strstr(calls_text(), "unpause 9\n"));
-}
-
 static void what_cannot_be_unpaused_can_be_tried_again(void** state) {
     const struct failure failure = {"xc_domain_unpause", EINVAL, -EINVAL, 0};
 
@@ -322,6 +316,99 @@ static void what_cannot_be_unpaused_can_be_tried_again(void** state) {
     assert_int_equal(adopt(*state), 0);
     assert_string_equal(calls_text(), "unpause 9\n");
     assert_int_equal(ring.mapped, 1);
+}
+
+static void one_that_is_paused_is_not_paused_again(void** state) {
+    fake_domain(FORK)->flags |= XEN_DOMINF_paused;
+    assert_int_equal(adopt(*state), 0);
+    assert_null(strstr(calls_text(), "pause")); /* Xen counts: neither is its pause taken away */
+    assert_true(is_paused());
+    assert_int_equal(ring.mapped, 1);
+}
+
+static void one_that_is_held_is_not_let_go_without_a_ring(void** state) {
+    assert_int_equal(plugin()->hold(*state, FORK, uuid), 0);
+    forking.fail = "xc_memshr_ring_enable";
+    forking.fail_with = ENOMEM;
+    assert_int_equal(adopt(*state), -ENOMEM);
+    forking.fail = NULL;
+    assert_int_equal(plugin()->let_go(*state, FORK, uuid), -EAGAIN);
+    assert_true(is_paused());
+    assert_int_equal(adopt(*state), 0);
+    assert_true(is_paused());
+    assert_int_equal(plugin()->let_go(*state, FORK, uuid), 0);
+    assert_string_equal(strstr(calls_text(), "unpause"), "unpause 9\n");
+}
+
+/* A watcher of its own process adopts it, and dies with the fork paused for that. */
+static void die_while_it_is_stopped(struct xenpack_toolstack* ts) {
+    int status;
+    const pid_t pid = fork();
+
+    if (pid == 0) {
+        setenv("XENPACK_FAULT", "ring.stopped", 1);
+        adopt(ts);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    fake_domain(FORK)->flags |= XEN_DOMINF_paused; /* in this process' Xen too */
+}
+
+static void one_that_an_adoption_left_paused_can_be_let_go(void** state) {
+    die_while_it_is_stopped(*state);
+    assert_string_equal(fake_host_read(record), line);
+    restart(state);
+    assert_int_equal(adopt(*state), 1);
+    assert_null(strstr(calls_text(), "pause"));
+    assert_int_equal(ring.mapped, 1);
+    assert_int_equal(plugin()->let_go(*state, FORK, uuid), 0);
+    assert_false(is_paused());
+    assert_null(fake_host_read(record));
+    assert_int_equal(adopt(*state), 0);
+}
+
+static bool was_recorded;
+static void look_at_record(void) {
+    was_recorded = fake_host_read(record) && !strcmp(fake_host_read(record), line);
+}
+
+static void it_is_recorded_only_while_it_is_stopped(void** state) {
+    was_recorded = false;
+    forking.during_pause = look_at_record;
+    assert_int_equal(adopt(*state), 0);
+    assert_true(was_recorded); /* before it was paused */
+    assert_null(fake_host_read(record));
+    restart(state);
+    forking.fail = "xc_memshr_ring_disable";
+    forking.fail_with = EBUSY;
+    assert_int_equal(adopt(*state), -EBUSY);
+    assert_false(is_paused());
+    assert_null(fake_host_read(record));
+    forking.fail = "xc_domain_pause";
+    assert_int_equal(adopt(*state), -EBUSY);
+    assert_null(fake_host_read(record));
+    forking.fail = "xc_memshr_ring_enable";
+    assert_int_equal(adopt(*state), -EBUSY);
+    assert_true(is_paused());
+    assert_string_equal(fake_host_read(record), line);
+    forking.fail = NULL;
+    assert_int_equal(adopt(*state), 0); /* it is nobody's to let go */
+    assert_false(is_paused());
+    assert_null(fake_host_read(record));
+}
+
+static void one_that_waits_for_a_ring_is_let_go_by_the_next_watcher(void** state) {
+    forking.fail = "xc_memshr_ring_enable";
+    forking.fail_with = ENOMEM;
+    assert_int_equal(adopt(*state), -ENOMEM);
+    forking.fail = NULL;
+    restart(state);
+    assert_int_equal(adopt(*state), 1);
+    assert_null(strstr(calls_text(), "pause"));
+    assert_int_equal(plugin()->let_go(*state, FORK, uuid), 0);
+    assert_false(is_paused());
+    assert_null(fake_host_read(record));
 }
 
 static void a_domain_without_a_place_for_a_ring(void** state) {
@@ -479,6 +566,7 @@ static void nothing_is_told_after_the_end(void** state) {
 
 int main(void) {
 #define RING_TEST(test) cmocka_unit_test_setup_teardown(test, fork_up, plugin_down)
+#define RECORD_TEST(test) cmocka_unit_test_setup_teardown(test, recorded_up, plugin_down)
     const struct CMUnitTest tests[] = {
         RING_TEST(it_is_told_once_until_it_is_fed),
         RING_TEST(nothing_is_answered_before_it_is_fed),
@@ -493,9 +581,12 @@ int main(void) {
         RING_TEST(one_that_is_served_is_left_alone),
         RING_TEST(what_fails_before_the_old_ring_is_gone_changes_nothing),
         RING_TEST(without_a_ring_it_stays_paused_until_it_has_one),
-        RING_TEST(who_is_paused_already_is_not_paused_again),
-        RING_TEST(but_without_a_ring_it_is),
         RING_TEST(what_cannot_be_unpaused_can_be_tried_again),
+        RING_TEST(one_that_is_paused_is_not_paused_again),
+        RING_TEST(one_that_is_held_is_not_let_go_without_a_ring),
+        RECORD_TEST(one_that_an_adoption_left_paused_can_be_let_go),
+        RECORD_TEST(it_is_recorded_only_while_it_is_stopped),
+        RECORD_TEST(one_that_waits_for_a_ring_is_let_go_by_the_next_watcher),
         RING_TEST(a_domain_without_a_place_for_a_ring),
         RING_TEST(nothing_is_kept_of_a_dead_one),
         RING_TEST(nothing_is_kept_of_a_dying_one),

@@ -860,7 +860,7 @@ TEST_F(WatcherForkLeftTest, OneThatAnEarlierDaemonsEndPausedIsHeldUntilThereIsRo
     ASSERT_TRUE(has_done({"adopt 5"}));
     EXPECT_EQ(fork()["held"], true);
     EXPECT_EQ(node(5, "xenpack/held"), "guard");
-    EXPECT_TRUE(control_.said("fork", "job", "it was paused when xenpackd ended"));
+    EXPECT_TRUE(control_.said("fork", "job", "it is paused since an earlier xenpackd ended"));
     host.free_kib = 1 << 20;
     say_low();
     ASSERT_TRUE(has_done({"adopt 5", "let_go 5"}));

@@ -256,7 +256,7 @@ void Keeper::serve(const Zone& fork, Kept& kept, std::int64_t now_ms) {
         note_held(fork, kept);
         kept.held = true;
         kept.waits_since_ms = now_ms;
-        say_(&fork, false, "it was paused when xenpackd ended, as memory might have run out");
+        say_(&fork, false, "it is paused since an earlier xenpackd ended");
     }
     if (!kept.served && adopted.error().code != ESRCH) {
         fault(fork, kept, adopted.error(), "it is not told of yet where it finds no memory");
