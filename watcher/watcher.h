@@ -144,6 +144,7 @@ class Watcher final : public Zones::Mediator,
     [[nodiscard]] static bool is_for_forks(std::uint64_t caller);
     void forks_memory_answered(std::uint64_t caller, const Reservation& reservation,
                                const Expected<void>& granted);
+    [[nodiscard]] std::vector<std::string> host_faults(std::int64_t now_ms) const;
     [[nodiscard]] nlohmann::json templates_json() const;
     [[nodiscard]] nlohmann::json template_json(const Zone& zone) const;
     void add_fork_json(const Zone& zone, nlohmann::json& members) const;

@@ -138,23 +138,31 @@ Expected<void> check(Zone zone, const ZoneOverrides& overrides) {
 
 }  // namespace
 
+// What is wrong with the host and not with one zone.
+std::vector<std::string> Watcher::host_faults(std::int64_t now_ms) const {
+    std::vector<std::string> faults;
+    if (now_ms < dom0_hands_until_ms_) {
+        faults.push_back(dom0_hands_fault_);
+    }
+    if (const std::string& fault = forks_->keeper().standstill(); !fault.empty()) {
+        faults.push_back(fault);
+    }
+    for (std::string& fault : desk_->faults()) {
+        faults.push_back(std::move(fault));
+    }
+    return faults;
+}
+
 json Watcher::status() {
-    std::vector<std::string> host_faults;
-    if (const auto learned = learn(); !learned) {
-        host_faults.push_back(learned.error().what);
-    } else {
+    const auto learned = learn();
+    if (learned) {
         follow_starts();
         forks_->follow();
     }
     const std::int64_t now_ms = Loop::now_ms();
-    if (now_ms < dom0_hands_until_ms_) {
-        host_faults.push_back(dom0_hands_fault_);
-    }
-    if (const std::string& fault = forks_->keeper().standstill(); !fault.empty()) {
-        host_faults.push_back(fault);
-    }
-    for (std::string& fault : desk_->faults()) {
-        host_faults.push_back(std::move(fault));
+    std::vector<std::string> faults = host_faults(now_ms);
+    if (!learned) {
+        faults.insert(faults.begin(), learned.error().what);
     }
     if (!forks_lack_.empty()) {
         forks_lack_ = forks_->missing();  // it may be only that Xen could not be asked
@@ -183,7 +191,7 @@ json Watcher::status() {
               {"state", name_of(host_state_)},
               {"toolstack", toolstack_->description()},
               {"forks_lack", forks_lack_},
-              {"faults", host_faults}}},
+              {"faults", faults}}},
             {"dom0",
              {{"current_kib", zones_->dom0().domain.current_kib},
               {"floor_kib", config_.dom0_floor_kib}}},

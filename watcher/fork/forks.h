@@ -243,6 +243,8 @@ class Forks {
     using NodesBelow = std::vector<std::pair<std::string_view, std::string>>;
     [[nodiscard]] Expected<void> write_nodes(const ZoneKey& key, const NodesBelow& nodes);
     [[nodiscard]] Expected<void> rename(const Zone& zone, const TakeRequest& asked);
+    [[nodiscard]] Expected<const Zone*> can_be_taken(const ZoneKey& key,
+                                                     const TakeRequest& asked) const;
     [[nodiscard]] Expected<void> let_out(const Zone& zone, const TakeRequest& asked);
     static void await_for(Child& child, const Request& taker);
     void take_back_name(const ZoneKey& key, const std::string& name);

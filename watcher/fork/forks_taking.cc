@@ -127,15 +127,13 @@ void Forks::await_for(Child& child, const Request& taker) {
     child.began_ms = taker.began_ms;
 }
 
-Expected<void> Forks::take(const ZoneKey& key, const TakeRequest& asked, std::uint64_t caller) {
+Expected<const Zone*> Forks::can_be_taken(const ZoneKey& key, const TakeRequest& asked) const {
     const Zone* zone = rooms_.zones.find(key);
-    const auto child = children_.find(key.uuid);
-    const bool has_identity = zone != nullptr && is_ready(*zone);
     if (zone == nullptr || zone->family.kind != Family::Kind::fork || is_leaving(*zone) ||
-        (!has_identity && child == children_.end())) {
+        (!is_ready(*zone) && !children_.contains(key.uuid))) {
         return fail_with(ESRCH, "that fork is not there any more");
     }
-    if (!asked.address.empty() && has_identity) {
+    if (!asked.address.empty() && is_ready(*zone)) {
         return fail_with(EINVAL, "{} has its identity already, and cannot be given an address",
                          zone->name);
     }
@@ -145,6 +143,16 @@ Expected<void> Forks::take(const ZoneKey& key, const TakeRequest& asked, std::ui
                          "none; try again when there is some",
                          zone->name);
     }
+    return zone;
+}
+
+Expected<void> Forks::take(const ZoneKey& key, const TakeRequest& asked, std::uint64_t caller) {
+    const auto found = can_be_taken(key, asked);
+    if (!found) {
+        return tl::unexpected(found.error());
+    }
+    const Zone* zone = *found;
+    const bool has_identity = is_ready(*zone);
     const std::string old_name = zone->name;
     const std::string name = asked.name.empty() ? old_name : asked.name;
     const std::int64_t now_ms = Loop::now_ms();
@@ -167,7 +175,7 @@ Expected<void> Forks::take(const ZoneKey& key, const TakeRequest& asked, std::ui
     if (has_identity) {
         fork.ready_ms = 0;
     } else {
-        await_for(*child->second, *kept);
+        await_for(*children_.at(key.uuid), *kept);
     }
     kept->made.push_back(std::move(fork));
     requests_[id] = std::move(kept);
