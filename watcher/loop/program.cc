@@ -161,11 +161,15 @@ Expected<std::unique_ptr<Program>> Program::run(Loop& loop, const std::string& f
                                                 Ended ended) {
     const std::string name = arguments.empty() ? file : arguments.front();
     std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
         return fail_with(errno, "cannot run {}: {}", name, std::strerror(errno));
     }
     Descriptor said(ends[0]);
     Descriptor saying(ends[1]);
+    // Our end alone: who writes to the other expects to wait while we are slow.
+    if (::fcntl(said.get(), F_SETFL, O_NONBLOCK) != 0) {
+        return fail_with(errno, "cannot run {}: {}", name, std::strerror(errno));
+    }
     pid_t pid = -1;
     if (const int error = spawn(file, arguments, saying.get(), pid); error != 0) {
         return fail_with(error, "cannot run {} ({}): {}", name, file, std::strerror(error));
