@@ -4,6 +4,7 @@
 #include "watcher/store/request_pipe.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -68,7 +69,7 @@ class RequestPipeTest : public testing::Test {
         }
         return fmt::format("{} t{} {}", header.type, header.tx_id, payload);
     }
-    static void send_answer(int fd, xsd_sockmsg header, const std::string& reply) {
+    void send_answer(int fd, xsd_sockmsg header, const std::string& reply) {
         const bool error = reply.starts_with('E');
         std::string payload = reply.empty() ? "OK" : reply;
         if (header.type == XS_TRANSACTION_START && !error) {
@@ -79,10 +80,14 @@ class RequestPipeTest : public testing::Test {
             header.type = XS_ERROR;
         }
         header.len = static_cast<std::uint32_t>(payload.size());
-        send(fd, &header, sizeof header, MSG_NOSIGNAL);
-        send(fd, payload.data(), payload.size(), MSG_NOSIGNAL);
+        payload.insert(0, reinterpret_cast<const char*>(&header), sizeof header);
+        const std::size_t step = in_bytes_ ? 1 : payload.size();
+        for (std::size_t at = 0; at < payload.size(); at += step) {
+            send(fd, payload.data() + at, step, MSG_NOSIGNAL);
+        }
     }
 
+    bool in_bytes_ = false;  // each answer comes a byte at a time
     std::unique_ptr<RequestPipe> pipe_;
     std::thread server_;
     Strings heard_;
@@ -130,6 +135,29 @@ TEST_F(RequestPipeTest, ManyGoTogetherAndAllAreAnswered) {
     }
     EXPECT_TRUE(pipe_->transaction(many));
     EXPECT_EQ(heard().size(), 1002U);
+}
+
+TEST_F(RequestPipeTest, AnswersMayComeInPieces) {
+    in_bytes_ = true;
+    serve([](const std::string& said) { return said.ends_with("/a|1") ? "ENOSPC" : ""; });
+    const auto made = pipe_->transaction(kTwo);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().code, ENOSPC);
+    EXPECT_EQ(heard().size(), 4U);
+}
+
+// Who is woken by each answer preempts who writes them, where both share a processor.
+TEST_F(RequestPipeTest, WhoWaitsForAnswersPreemptsNobodyAndIsAsBeforeAfterwards) {
+    const int before = sched_getscheduler(0);
+    std::vector<int> during;
+    serve([&during, reader = gettid()](const std::string& said) {
+        during.push_back(sched_getscheduler(reader));
+        return said.ends_with("/a|1") ? "ENOSPC" : "";
+    });
+    EXPECT_FALSE(pipe_->transaction(kTwo));
+    EXPECT_EQ(sched_getscheduler(0), before);
+    heard();
+    EXPECT_EQ(during, std::vector<int>(4, before == SCHED_OTHER ? SCHED_BATCH : before));
 }
 
 TEST_F(RequestPipeTest, WithoutATransactionNothingIsSent) {

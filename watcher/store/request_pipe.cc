@@ -4,6 +4,7 @@
 // either end stays far below a socket's buffer.
 #include "watcher/store/request_pipe.h"
 
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <utility>
 
 extern "C" {
 #include <xen/io/xs_wire.h>
@@ -31,6 +33,28 @@ int code_of(std::string_view name) {
     }
     return EIO;
 }
+
+// While this lives each answer does not put its reader in its writer's place, where they share a
+// processor (Linux: who wakes with SCHED_BATCH preempts nobody): xenstored goes on with the next
+// request, and many answers are read at once. Only of one that is scheduled as most are.
+class ReadsLate {
+  public:
+    ReadsLate() : changed_(sched_getscheduler(0) == SCHED_OTHER && set(SCHED_BATCH)) {}
+    ~ReadsLate() {
+        if (changed_) {
+            set(SCHED_OTHER);
+        }
+    }
+    ReadsLate(const ReadsLate&) = delete;
+    ReadsLate& operator=(const ReadsLate&) = delete;
+
+  private:
+    static bool set(int policy) {
+        const sched_param none{};
+        return sched_setscheduler(0, policy, &none) == 0;
+    }
+    bool changed_;
+};
 
 }  // namespace
 
@@ -62,36 +86,51 @@ Expected<void> RequestPipe::send_all() {
     return {};
 }
 
-Expected<void> RequestPipe::read_exactly(char* to, std::size_t bytes) {
-    while (bytes > 0) {
-        const ssize_t got = recv(fd_, to, bytes, 0);
+// What has come of the answers, all at once.
+Expected<void> RequestPipe::read_more() {
+    for (;;) {
+        const ssize_t got = recv(fd_, room_.data(), room_.size(), 0);
+        if (got > 0) {
+            in_.append(room_.data(), static_cast<std::size_t>(got));
+            return {};
+        }
         if (got < 0 && errno == EINTR) {
             continue;
         }
-        if (got <= 0) {
-            errno = got == 0 ? ECONNRESET : errno;
-            return lost("reading answers");
-        }
-        to += got;
-        bytes -= static_cast<std::size_t>(got);
+        errno = got == 0 ? ECONNRESET : errno;
+        return lost("reading answers");
     }
-    return {};
+}
+
+Expected<std::string_view> RequestPipe::next(std::size_t bytes) {
+    if (taken_ > 0 && in_.size() - taken_ < bytes) {
+        in_.erase(0, std::exchange(taken_, 0));
+    }
+    while (in_.size() - taken_ < bytes) {
+        if (auto ok = read_more(); !ok) {
+            return tl::unexpected(ok.error());
+        }
+    }
+    const std::string_view found = std::string_view(in_).substr(taken_, bytes);
+    taken_ += bytes;
+    return found;
 }
 
 Expected<RequestPipe::Answer> RequestPipe::take() {
-    xsd_sockmsg header{};
-    if (auto ok = read_exactly(reinterpret_cast<char*>(&header), sizeof header); !ok) {
-        return tl::unexpected(ok.error());
+    const auto head = next(sizeof(xsd_sockmsg));
+    if (!head) {
+        return tl::unexpected(head.error());
     }
+    xsd_sockmsg header{};
+    std::memcpy(&header, head->data(), sizeof header);
     if (header.len > XENSTORE_PAYLOAD_MAX || header.req_id != ++answered_) {
         return fail_with(EPIPE, "xenstore: an answer that is none to what was asked");
     }
-    Answer answer{header.type, std::string(header.len, '\0')};
-    if (auto ok = read_exactly(answer.payload.data(), answer.payload.size()); !ok) {
-        return tl::unexpected(ok.error());
+    const auto payload = next(header.len);
+    if (!payload) {
+        return tl::unexpected(payload.error());
     }
-    answer.payload.resize(std::min(answer.payload.find('\0'), answer.payload.size()));
-    return answer;
+    return Answer{header.type, std::string(payload->substr(0, payload->find('\0')))};
 }
 
 // All answers are read, whatever they say; `first` is what was said to the first refused.
@@ -110,6 +149,7 @@ Expected<void> RequestPipe::take_each(std::span<const Request> requests, Expecte
 }
 
 Expected<void> RequestPipe::transaction(std::span<const Request> requests) {
+    const ReadsLate reads_late;
     put({XS_TRANSACTION_START, std::string(1, '\0')}, 0);
     if (auto ok = send_all(); !ok) {
         return ok;

@@ -5,9 +5,12 @@
 // know what the requests are for.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -42,11 +45,16 @@ class RequestPipe {
     Expected<void> send_all();
     Expected<Answer> take();
     Expected<void> take_each(std::span<const Request> requests, Expected<void>& first);
-    Expected<void> read_exactly(char* to, std::size_t bytes);
+    Expected<void> read_more();
+    // Valid until the next call.
+    Expected<std::string_view> next(std::size_t bytes);
     tl::unexpected<Error> lost(std::string_view doing) const;
 
     int fd_;
     std::string out_;
+    std::string in_;  // answers; before taken_ they have been looked at
+    std::size_t taken_ = 0;
+    std::array<char, 4096> room_{};
     std::uint32_t last_id_ = 0;
     std::uint32_t answered_ = 0;
 };
