@@ -357,7 +357,7 @@ check-scripts: build/xenpack build/xenpackd build/xenpack-sim.so
 	$(Q)$(suite) scripts.bats bats --tap $(wildcard tests/check/*.bats tests/scripts/*.bats)
 
 check-unit: build/tests/unit
-	$(Q)$(suite) unit $<
+	$(Q)$(suite) unit tests/check/shards $<
 
 check-bench: build/tests/balance_bench
 	$(Q)$(suite) bench $< --check
@@ -372,14 +372,14 @@ check-plugin: $(addprefix build/tests/plugin/,$(plugin_test_names))
 check-asan: export ASAN_OPTIONS := detect_stack_use_after_return=1:strict_string_checks=1
 check-asan: export UBSAN_OPTIONS := print_stacktrace=1
 check-asan: build/asan/tests/unit $(addprefix build/asan/tests/plugin/,$(plugin_test_names))
-	$(Q)$(suite) asan.unit $<
+	$(Q)$(suite) asan.unit tests/check/shards $<
 	$(call run_plugin_tests,asan.plugin,build/asan)
 
 # Everything is compiled by the second compiler, and what it made of the rooms is tested as well.
 check-clang: build/clang/tests/unit build/clang/xenpackd build/clang/xenpack \
     build/clang/xenpack-libxl.so build/clang/xenpack-sim.so \
     $(call objects,build/clang,$(bench_main) $(guest_src) $(plugin_tests) $(plugin_test_parts) $(probe_src) $(hotplug_src))
-	$(Q)$(suite) clang $<
+	$(Q)$(suite) clang tests/check/shards $<
 
 check-install: build/stage
 	$(Q)$(suite) install tests/check/install build/stage "$(installed)"

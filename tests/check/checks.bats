@@ -187,6 +187,15 @@ accepts() {
     [ "$p $f" = '5 2' ]
 }
 
+@test "shards: every part runs, all is shown, and one that fails fails the whole" {
+    run "$check/shards" sh -c 'echo "part $GTEST_SHARD_INDEX of $GTEST_TOTAL_SHARDS"'
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq "$(nproc)" ]
+    [ "${lines[0]}" = "part 0 of $(nproc)" ]
+    run "$check/shards" sh -c 'exit $((GTEST_SHARD_INDEX == 0))'
+    [ "$status" -ne 0 ]
+}
+
 @test "suite: a crash, a run of no test and a bare failure all count as one failure" {
     run "$check/suite" a sh -c 'echo "[  PASSED  ] 3 tests."; kill -SEGV $$'
     [ "$status" -ne 0 ]
