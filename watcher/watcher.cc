@@ -185,12 +185,13 @@ Expected<void> Watcher::learn() {
         return tl::unexpected(host.error());
     }
     host_ = *host;
+    const std::int64_t now_ms = Loop::now_ms();
     for (Zone* zone : zones_->all()) {
         if (!zone->managed) {
-            excuse(*zone, host_.free_kib, config_.emergency_kib, Loop::now_ms());
+            excuse(*zone, host_.free_kib, config_.emergency_kib, now_ms);
         }
     }
-    excuse(zones_->dom0(), host_.free_kib, config_.emergency_kib, Loop::now_ms());
+    excuse(zones_->dom0(), host_.free_kib, config_.emergency_kib, now_ms);
     return {};
 }
 

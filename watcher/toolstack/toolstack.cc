@@ -51,14 +51,17 @@ Expected<const xenpack_toolstack_ops*> load_table(const std::string& name) {
 
 }  // namespace
 
+// By hand, as it is called for each zone at each look while somebody starts.
 std::string to_string(const Uuid& u) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
     std::string text;
     text.reserve(36);
     for (std::size_t i = 0; i < u.size(); ++i) {
         if (i == 4 || i == 6 || i == 8 || i == 10) {
             text += '-';
         }
-        fmt::format_to(std::back_inserter(text), "{:02x}", u[i]);
+        text += kDigits[u[i] >> 4U];
+        text += kDigits[u[i] & 0xfU];
     }
     return text;
 }

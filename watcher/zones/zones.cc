@@ -330,6 +330,7 @@ void Zones::sync(const std::vector<xenpack_domain>& domains) {
         it = zones_.erase(it);
         mediator_.zone_gone(gone->zone);
     }
+    const std::int64_t now_ms = Loop::now_ms();
     for (const xenpack_domain& domain : domains) {
         if (domain.domid == 0) {
             if (!dom0_watched_) {
@@ -337,14 +338,14 @@ void Zones::sync(const std::vector<xenpack_domain>& domains) {
                 dom0_watched_->watch_basics();
             }
             dom0_watched_->zone.domain = domain;
-            follow(dom0_watched_->zone, Loop::now_ms());
+            follow(dom0_watched_->zone, now_ms);
         } else if ((domain.flags & XENPACK_DOMAIN_IS_DYING) == 0) {
-            add(domain);
+            add(domain, now_ms);
         }
     }
 }
 
-void Zones::add(const xenpack_domain& domain) {
+void Zones::add(const xenpack_domain& domain, std::int64_t now_ms) {
     auto& watched = zones_[key_of(domain)];
     if (!watched) {
         watched = std::make_unique<Watched>(*this, domain);
@@ -366,7 +367,7 @@ void Zones::add(const xenpack_domain& domain) {
             mediator_.zone_found(watched->zone);
         }
     }
-    follow(watched->zone, Loop::now_ms());
+    follow(watched->zone, now_ms);
 }
 
 void Zones::classify(Watched& watched) {

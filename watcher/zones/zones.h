@@ -68,7 +68,7 @@ class Zones {
 
   private:
     struct Watched;
-    void add(const xenpack_domain& domain);
+    void add(const xenpack_domain& domain, std::int64_t now_ms);
     void classify(Watched& watched);
 
     Loop& loop_;
