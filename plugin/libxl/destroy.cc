@@ -56,13 +56,14 @@ Expected<bool> Destruction::is_libxls(std::uint32_t domid, const DomainUuid& uui
 }
 
 // What may be in the store under its number and its uuid goes first: a domain that is there still
-// can be destroyed again, nodes without one are found by nobody.
+// can be destroyed again, nodes without one are found by nobody. Where its first node is not there
+// somebody is destroying it, and what there is was written after that.
 Expected<void> Destruction::destroy_bare(std::uint32_t domid, const DomainUuid& uuid) {
     const auto vm = read_node(tools_.watcher, domain_node(domid, "vm"));
     if (!vm) {
         return tl::unexpected(vm.error());
     }
-    if (*vm == vm_node(uuid_text(uuid.data()))) {
+    if (vm->empty() || *vm == vm_node(uuid_text(uuid.data()))) {
         if (auto removed = remove_nodes(tools_, domid, uuid); !removed) {
             return removed;
         }

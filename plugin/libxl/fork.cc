@@ -18,6 +18,7 @@
 namespace xenpack {
 namespace {
 
+constexpr char kDestroyed[] = "it was destroyed while it was being made";
 constexpr char kCancelled[] = "the toolstack was closed while it was being made";
 
 // What libxl keeps of a fork: its template's configuration under its own name and uuid, with its
@@ -99,6 +100,7 @@ void Forking::finish() {
         devices_ended({});
         return;
     }
+    has_devices_ = true;
     tools_.devices.attach(std::move(backends),
                           [this](const Expected<void>& result) { devices_ended(result); });
 }
@@ -252,14 +254,22 @@ void Forking::devices_ended(const Expected<void>& result) {
 }
 
 // Only of one that is there: others may have destroyed it meanwhile, and what was written since
-// must go.
+// must go. libxl takes its nodes away first, others may not have come so far.
 Expected<void> Forking::complete() {
     if (const auto there = tools_.xen.domain(result_.domid, uuid_.data()); !there) {
-        return fail_with(there.error().code, "it was destroyed while it was being made");
+        return fail_with(there.error().code, "{}", kDestroyed);
     }
+    const std::string guard = domain_node(result_.domid, "vm");
+    const std::string vm = vm_node(uuid_text(uuid_.data()));
     const std::string path = domain_node(result_.domid, kForkStateNode);
-    const xenpack_store_node node{path.c_str(), "complete", XENPACK_STORE_AS_PARENT, 0};
-    if (const int r = tools_.watcher.store_ops->make(tools_.watcher.store, &node, 1); r < 0) {
+    const xenpack_store_write write{path.c_str(), "complete"};
+    const xenpack_watcher_ops& watcher = tools_.watcher;
+    const int r =
+        watcher.store_ops->write_guarded(watcher.store, guard.c_str(), vm.c_str(), &write, 1);
+    if (r == -ESRCH) {
+        return fail_with(ESRCH, "{}", kDestroyed);
+    }
+    if (r < 0) {
         return fail_with(-r, "cannot write {}: {}", path, std::strerror(-r));
     }
     fault_point("fork.complete");
@@ -275,7 +285,7 @@ void Forking::undo(const Error& error) {
         if (!result && result.error().code == ESRCH) {
             sweep(error);
         } else if (result) {
-            answer(code_of(error), error.what);
+            discard(error);
         } else {
             answer(code_of(error),
                    fmt::format("{}; and what was made of it cannot be taken away: {}", error.what,
@@ -290,8 +300,13 @@ void Forking::sweep(const Error& error) {
         answer(code_of(error), fmt::format("{}; and {}", error.what, removed.error().what));
         return;
     }
+    discard(error);
+}
+
+// Where somebody else took the nodes away no script has taken its devices away.
+void Forking::discard(const Error& error) {
     std::vector<std::string> backends = devices_.backends(result_.domid);
-    if (backends.empty()) {
+    if (backends.empty() || !has_devices_) {
         answer(code_of(error), error.what);
         return;
     }

@@ -43,6 +43,7 @@ class Forking final : public Job {
     Expected<void> complete();
     void undo(const Error& error);
     void sweep(const Error& error);
+    void discard(const Error& error);
     void answer(int result, const std::string& why);
     // Microseconds since the last lap.
     std::uint32_t lap_us();
@@ -62,7 +63,8 @@ class Forking final : public Job {
     Clock::time_point asked_at_ = Clock::now();
     Clock::time_point lap_at_ = asked_at_;
     bool cancelled_ = false;
-    bool is_made_ = false;  // there is a domain to undo
+    bool is_made_ = false;      // there is a domain to undo
+    bool has_devices_ = false;  // or some of them
     std::shared_ptr<Template> of_;
     Ports ports_;
     TreeParts parts_;

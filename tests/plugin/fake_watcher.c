@@ -258,6 +258,14 @@ void fake_store_set(const char* path, const char* value) {
     snprintf(watcher.nodes[i].value, sizeof watcher.nodes[i].value, "%s", value);
 }
 
+void fake_store_remove(const char* path) {
+    int i;
+
+    for (i = 0; i < FAKE_NODES; i++)
+        if (!strcmp(watcher.nodes[i].path, path))
+            watcher.nodes[i].path[0] = '\0';
+}
+
 const char* fake_store_get(const char* path) {
     int i;
 

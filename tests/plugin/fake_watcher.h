@@ -63,6 +63,7 @@ int fake_loop_ready(int fd, short events);
 struct fake_entry* fake_loop_timeout(void);
 
 void fake_store_set(const char* path, const char* value);
+void fake_store_remove(const char* path);
 /* NULL where there is none. */
 const char* fake_store_get(const char* path);
 

@@ -123,7 +123,8 @@ static const char bare_fork[] =
     "make /local/domain/9/domid\n"
     "json job 99 disks 0 nics 0\n"
     "userdata 9 libxl-json\n"
-    "make /local/domain/9/xenpack/fork/state\n";
+    "guard /local/domain/9/vm /vm/99010203-0405-0000-0000-000000000000\n"
+    "write /local/domain/9/xenpack/fork/state complete\n";
 
 static void a_fork_is_made_in_this_order(void** state) {
     char expected[1024];
@@ -407,6 +408,27 @@ static void one_that_others_destroy_meanwhile_leaves_nothing(void** state) {
                            "/local/domain/0/backend/vbd/9/51712\n"));
 }
 
+/* As libxl does it: the nodes go first, and Xen has the domain for a while. */
+static void one_whose_nodes_others_take_away_leaves_nothing(void** state) {
+    forking.disks = 1;
+    forking.hold = "attach";
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    fake_store_remove("/local/domain/9/vm");
+    assert_true(fake_devices_end());
+    turn();
+    assert_int_equal(told.calls, 1);
+    assert_int_equal(told.result, -ESRCH);
+    assert_non_null(strstr(told.why, "destroyed"));
+    assert_null(fake_store_get("/local/domain/9/xenpack/fork/state"));
+    assert_null(fake_store_get("/libxl/9/type"));
+    assert_null(fake_store_get("/local/domain/0/backend/vbd/9/51712/params"));
+    assert_non_null(strstr(calls_text(), "destroy 9\n"));
+    assert_non_null(strstr(calls_text(),
+                           "discard 99010203-0405-0000-0000-000000000000 "
+                           "/local/domain/0/backend/vbd/9/51712\n"));
+}
+
 static void what_cannot_be_undone_is_said(void** state) {
     forking.fail = "xc_memshr_fork";
     forking.fail_with = EBUSY;
@@ -470,7 +492,6 @@ static void xen_destroys_what_nobody_else_knows(void** state) {
     assert_int_equal(destroy(*state, FORK, fork_uuid), 0);
     turn();
     assert_int_equal(told.result, 0);
-    assert_null(strstr(calls_text(), "remove"));
     assert_string_equal(calls_from("destroy"), "destroy 9\n");
 }
 
@@ -655,6 +676,7 @@ int main(void) {
         FORK_TEST(a_store_that_fails_leaves_nothing),
         FORK_TEST(xens_wish_to_be_asked_again_is_heeded),
         FORK_TEST(one_that_others_destroy_meanwhile_leaves_nothing),
+        FORK_TEST(one_whose_nodes_others_take_away_leaves_nothing),
         FORK_TEST(what_cannot_be_undone_is_said),
         FORK_TEST(a_fork_that_has_not_begun_is_cancelled),
         FORK_TEST(a_fork_under_way_is_cancelled_and_undone),
