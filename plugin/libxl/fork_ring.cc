@@ -200,7 +200,7 @@ bool ForkRing::take() {
 Expected<void> ForkRing::feed() {
     static_cast<void>(take());
     is_told_ = false;
-    if (waiting_.empty()) {
+    if (waiting_.empty() && !is_unsaid_) {
         return {};
     }
     for (const vm_event_request_t& request : waiting_) {
@@ -223,9 +223,11 @@ void ForkRing::answer(const vm_event_request_t& request) noexcept {
 }
 
 Expected<void> ForkRing::say_answered() {
-    return host_.channels.notify(port_).map_error([&](const Error& error) {
+    const auto said = host_.channels.notify(port_).map_error([&](const Error& error) {
         return error.during(fmt::format("answering domain {}, which waits for memory", domid_));
     });
+    is_unsaid_ = !said;
+    return said;
 }
 
 }  // namespace xenpack

@@ -89,6 +89,7 @@ class ForkRing {
     vm_event_back_ring_t ring_{};
     std::vector<vm_event_request_t> waiting_;
     bool is_told_ = false;
+    bool is_unsaid_ = false;  // Xen could not be told that there are answers
 };
 
 }  // namespace xenpack

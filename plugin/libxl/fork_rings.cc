@@ -210,10 +210,9 @@ Expected<void> ForkRings::let_go(std::uint32_t domid, const std::uint8_t uuid[16
 
 void ForkRings::keep(const std::vector<xenpack_domain>& live) noexcept {
     const auto lives = [&](const Key& key) {
-        return std::any_of(live.begin(), live.end(), [&](const xenpack_domain& domain) {
-            return domain.domid == key.first && copy_uuid(domain.uuid) == key.second &&
-                   (domain.flags & XENPACK_DOMAIN_IS_DYING) == 0;
-        });
+        const auto at = std::ranges::lower_bound(live, key.first, {}, &xenpack_domain::domid);
+        return at != live.end() && at->domid == key.first && copy_uuid(at->uuid) == key.second &&
+               (at->flags & XENPACK_DOMAIN_IS_DYING) == 0;
     };
     std::vector<Key> gone;
     for (const auto& [key, ring] : rings_) {

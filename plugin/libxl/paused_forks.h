@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // PausedForks: the record of whom a ForkWarden, or an adoption that has not come to its end, has
 // paused and nobody has let go yet. It outlives both, as Xen does not say who has paused a domain.
-// Owned by ForkRings; its file is written by the warden as well, but only while no watcher runs.
+// Owned by ForkRings; its file is written by the warden as well, once the watcher has ended (or has
+// been seen to end, where it lingers).
 #pragma once
 
 #include <cstdint>
