@@ -36,7 +36,8 @@ struct Host {
     int missing_n = 0;
     int answer = 0;  // to what is asked of it
     std::vector<std::function<void(int)>> owed;
-    int adopted = 0;  // the answer to adopt()
+    int adopted = 0;                // the answer to adopt()
+    std::uint32_t not_adopted = 0;  // but for this one there is no memory
     std::uint64_t free_kib = 1 << 20;
     std::vector<std::string> whole;  // what was done to keep forks whole, in order
     const xenpack_watcher_ops* watcher = nullptr;
@@ -129,7 +130,7 @@ void set_paused(std::uint32_t domid, bool paused) {
 
 int table_adopt(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t*) {
     host.whole.push_back("adopt " + std::to_string(domid));
-    return host.adopted;
+    return domid == host.not_adopted ? -ENOMEM : host.adopted;
 }
 
 int table_feed(xenpack_toolstack*, std::uint32_t domid, const std::uint8_t*) {
@@ -596,16 +597,24 @@ TEST_F(WatcherForkLeftTest, OneThatCannotBeServedYetIsNotHandedOut) {
     write(5, {{"xenpack/pool", "jobs"}, {"xenpack/fork/seed", "00"}});
     begin_with({{"jobs", "base", 1, 1, "job-%d", false, 1}});
     ASSERT_TRUE(has_done({"adopt 5"}));
-    const auto refused = watcher_->take_fork("jobs", json::object(), {1, 1});
-    ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().code, EAGAIN);
-    EXPECT_THAT(refused.error().what, HasSubstr("job cannot run yet"));
-    EXPECT_THAT(host.calls, IsEmpty());
+    ASSERT_TRUE(watcher_->take_fork("jobs", json::object(), {1, 1}));
+    EXPECT_THAT(host.calls, IsEmpty()) << "who takes it waits";
     EXPECT_EQ(node(5, "xenpack/pool-state"), "(nothing)");
     host.adopted = 0;
-    ASSERT_TRUE(has_done({"adopt 5", "adopt 5"}));
-    ASSERT_TRUE(watcher_->take_fork("jobs", json::object(), {2, 1}));
+    ASSERT_TRUE(soon([] { return !host.calls.empty(); })) << ::testing::PrintToString(host.whole);
     EXPECT_THAT(host.calls, ElementsAre("unpause domain 5"));
+}
+
+TEST_F(WatcherForkLeftTest, OneThatCannotBeServedKeepsNobodyFromTheNext) {
+    host.not_adopted = 5;
+    for (const std::uint32_t domid : {5U, 6U}) {
+        add_fork(domid, "complete", XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_NEVER_RAN);
+        write(domid, {{"xenpack/pool", "jobs"}, {"xenpack/fork/seed", "00"}});
+    }
+    begin_with({{"jobs", "base", 2, 2, "job-%d", false, 1}});
+    ASSERT_TRUE(has_done({"adopt 5", "adopt 6"}));
+    ASSERT_TRUE(watcher_->take_fork("jobs", {{"until", "running"}}, {1, 1}));
+    EXPECT_THAT(host.calls, ElementsAre("unpause domain 6"));
 }
 
 // libxl takes the nodes away before the domain.

@@ -137,12 +137,6 @@ Expected<const Zone*> Forks::can_be_taken(const ZoneKey& key, const TakeRequest&
         return fail_with(EINVAL, "{} has its identity already, and cannot be given an address",
                          zone->name);
     }
-    if (keeper_.cannot_serve(key)) {
-        return fail_with(EAGAIN,
-                         "{} cannot run yet: Xen has no memory for what tells of it where it finds "
-                         "none; try again when there is some",
-                         zone->name);
-    }
     return zone;
 }
 

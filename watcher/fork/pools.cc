@@ -95,15 +95,24 @@ std::string Pools::why_not_of(const Pool& pool, const std::string& template_uuid
                        pool.config.running ? "running" : "paused");
 }
 
-// Those that stand ready, but for memory: as the pool is now, the oldest first.
-std::vector<const Zone*> Pools::whole(const Pool& pool) const {
+// It stands ready, but for memory, in the pool as it is now.
+bool Pools::is_whole(const Pool& pool, const std::string& template_uuid, const Zone& zone) const {
+    return zone.family.pool == pool.config.name && is_left(zone) &&
+           (!pool.config.running || forks_.is_ready(zone) || forks_.is_left_paused(zone)) &&
+           why_not_of(pool, template_uuid, zone).empty();
+}
+
+// Memory has to come for it before it goes on.
+bool Pools::waits(const ZoneKey& fork) const {
+    return forks_.keeper().stands_still(fork) || forks_.keeper().cannot_serve(fork);
+}
+
+// The oldest first.
+std::vector<const Zone*> Pools::whole(const Pool& pool, bool waiting) const {
     const std::string wanted = uuid_of_template(pool);
     std::vector<const Zone*> list;
     for (const Zone* zone : zones_.all()) {
-        const bool is_whole =
-            !pool.config.running || forks_.is_ready(*zone) || forks_.is_left_paused(*zone);
-        if (is_left(*zone) && zone->family.pool == pool.config.name && is_whole &&
-            why_not_of(pool, wanted, *zone).empty()) {
+        if (is_whole(pool, wanted, *zone) && waits(zone->key) == waiting) {
             list.push_back(zone);
         }
     }
@@ -112,16 +121,12 @@ std::vector<const Zone*> Pools::whole(const Pool& pool) const {
 
 // Those that can be handed out.
 std::vector<const Zone*> Pools::standing(const Pool& pool) const {
-    std::vector<const Zone*> list = whole(pool);
-    std::erase_if(list, [&](const Zone* zone) { return forks_.keeper().stands_still(zone->key); });
-    return list;
+    return whole(pool, false);
 }
 
-// Those that memory has to come for before they go on: who waits for one gets it then.
+// Who waits for one of these gets it when it goes on.
 std::vector<const Zone*> Pools::held(const Pool& pool) const {
-    std::vector<const Zone*> list = whole(pool);
-    std::erase_if(list, [&](const Zone* zone) { return !forks_.keeper().stands_still(zone->key); });
-    return list;
+    return whole(pool, true);
 }
 
 // Empty: there is none that is sealed.
@@ -170,11 +175,10 @@ std::vector<PoolState> Pools::states() const {
 
 bool Pools::stands_ready(const Zone& fork) const {
     const auto pool = pools_.find(fork.family.pool);
-    if (pool == pools_.end() || !is_left(fork)) {
+    if (pool == pools_.end()) {
         return false;
     }
-    const auto list = standing(pool->second);
-    return std::ranges::find(list, &fork) != list.end();
+    return is_whole(pool->second, uuid_of_template(pool->second), fork) && !waits(fork.key);
 }
 
 // Where it is not said in the journal: that some are held is the guard's to say there, as it comes
@@ -243,8 +247,7 @@ void Pools::follow() {
 }
 
 bool Pools::can_go_on() const {
-    return std::ranges::any_of(
-        waited_for_, [&](const ZoneKey& key) { return !forks_.keeper().stands_still(key); });
+    return std::ranges::any_of(waited_for_, [&](const ZoneKey& key) { return !waits(key); });
 }
 
 // What was tried in vain with another may go well with this one.

@@ -97,7 +97,10 @@ class Pools {
                                          const Zone& fork) const;
     [[nodiscard]] std::vector<const Zone*> standing(const Pool& pool) const;
     [[nodiscard]] std::vector<const Zone*> held(const Pool& pool) const;
-    [[nodiscard]] std::vector<const Zone*> whole(const Pool& pool) const;
+    [[nodiscard]] bool is_whole(const Pool& pool, const std::string& template_uuid,
+                                const Zone& zone) const;
+    [[nodiscard]] bool waits(const ZoneKey& fork) const;
+    [[nodiscard]] std::vector<const Zone*> whole(const Pool& pool, bool waiting) const;
     [[nodiscard]] std::string why_not(const Pool& pool) const;
     [[nodiscard]] std::string uuid_of_template(const Pool& pool) const;
     [[nodiscard]] Expected<void> check_take(const Pool& pool, const TakeRequest& asked) const;
@@ -123,8 +126,9 @@ class Pools {
     Mediator& mediator_;
     std::map<std::string, Pool, std::less<>> pools_;
     std::map<std::uint64_t, std::string> making_;  // by caller: for which pool
-    std::map<ZoneKey, std::int64_t> made_ms_;      // those that stand ready
-    std::vector<ZoneKey> waited_for_;              // held, while somebody waits for a fork
+    // Those that this daemon has made, until they end: handed out or not.
+    std::map<ZoneKey, std::int64_t> made_ms_;
+    std::vector<ZoneKey> waited_for_;  // held, while somebody waits for a fork
     std::uint64_t last_caller_ = 0;
     std::unique_ptr<Loop::Timer> wake_;
 };
