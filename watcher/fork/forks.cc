@@ -215,8 +215,7 @@ void Forks::wake() {
     for (const Uuid& uuid : again) {
         try_to_destroy(uuid);
     }
-    mediator_.forks_changed();  // which follows, and finds who is late
-    arm();
+    mediator_.forks_changed();  // which follows, finds who is late, and arms this
 }
 
 // ---- what was left ------------------------------------------------------------------------------

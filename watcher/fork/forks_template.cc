@@ -155,6 +155,12 @@ Expected<void> Forks::make_template(const TemplateRequest& asked, std::uint64_t 
     if (!found) {
         return tl::unexpected(found.error());
     }
+    const auto waits_for_it = [&](const auto& each) {
+        return each.second->waits_for_template && each.second->template_key == (*found)->key;
+    };
+    if (caller != 0 && std::ranges::any_of(requests_, waits_for_it)) {
+        return fail_with(EBUSY, "{} is about to fork itself", (*found)->name);
+    }
     if ((*found)->family.kind == Family::Kind::sealing) {
         go_on_sealing(**found, asked.timeout_ms, caller);
         return {};
