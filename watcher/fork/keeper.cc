@@ -224,6 +224,7 @@ void Keeper::hold(const Zone& fork, Kept& kept, std::int64_t now_ms) {
     }
     fault_point("guard.held");
     kept.held = true;
+    kept.fault.clear();
     kept.waits_since_ms = kept.starved ? kept.waits_since_ms : now_ms;
 }
 
@@ -258,7 +259,9 @@ void Keeper::serve(const Zone& fork, Kept& kept, std::int64_t now_ms) {
         kept.waits_since_ms = now_ms;
         say_(&fork, false, "it is paused since an earlier xenpackd ended");
     }
-    if (!kept.served && adopted.error().code != ESRCH) {
+    if (kept.served) {
+        kept.fault.clear();
+    } else if (adopted.error().code != ESRCH) {
         fault(fork, kept, adopted.error(), "it is not told of yet where it finds no memory");
     }
 }
@@ -266,6 +269,7 @@ void Keeper::serve(const Zone& fork, Kept& kept, std::int64_t now_ms) {
 void Keeper::feed(const Zone& fork, Kept& kept) {
     if (const auto fed = toolstack_.feed(fork.key.domid, fork.key.uuid); fed) {
         kept.starved = false;
+        kept.fault.clear();
     } else if (fed.error().code != ESRCH) {
         fault(fork, kept, fed.error(), "it waits for memory and cannot be fed");
     }
@@ -279,6 +283,7 @@ void Keeper::let_go(const Zone& fork, Kept& kept, std::int64_t now_ms) {
     }
     fault_point("guard.let_go");
     kept.held = false;
+    kept.fault.clear();
     kept.grew_ms = now_ms;  // it may be about to
     remove_node(fork);
 }

@@ -111,7 +111,7 @@ class Keeper {
         std::uint64_t base_kib = 0;  // from which growth is counted, and since when
         std::int64_t base_ms = 0;
         std::optional<std::int64_t> grew_ms{};
-        std::string fault{};  // said
+        std::string fault{};  // said, and nothing has gone well since
     };
 
     void take_in(const Zone& fork, std::int64_t now_ms);

@@ -24,6 +24,7 @@ constexpr char kSuffix[] = ".template";
 constexpr std::size_t kWishMostBytes = 256;
 // Beside the indexes of its forks: the one with its place was made alone.
 constexpr unsigned kAlone = guest::kMostWished + 1;
+static_assert(kMostSelfForks <= guest::kMostWished);
 // Of what is noted of a wish: with its path it has to fit into one message of the store's
 // (XENSTORE_PAYLOAD_MAX, 4096, xen/io/xs_wire.h).
 constexpr std::size_t kRecordMostBytes = 4000;

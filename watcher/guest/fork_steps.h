@@ -16,7 +16,7 @@
 namespace xenpack::guest {
 
 // For each hook, and for the workload to stand still: as long as the host waits for an answer where
-// nobody says otherwise (kAnswerMs of watcher/fork/forks.h). Many forks that wake at once on few
+// nobody says otherwise (kAnswerMs of watcher/fork/asked.h). Many forks that wake at once on few
 // processors are slow, and it is the host's to say when that is too slow.
 inline constexpr std::uint64_t kHookMs = 60'000;
 

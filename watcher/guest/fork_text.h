@@ -41,7 +41,7 @@ inline constexpr char kForkMePath[] = "data/xenpack/fork-me";
 inline constexpr char kForkMeAnswerPath[] = "xenpack/fork-me";
 inline constexpr char kForkIndexPath[] = "xenpack/fork/index";
 
-// Forks that a wish may be for; the host's limit is lower.
+// Forks that a wish may be for; the host's limit is no higher.
 inline constexpr unsigned kMostWished = 256;
 inline constexpr std::size_t kSeedBytes = 32;
 inline constexpr std::size_t kSentenceMaxBytes = 240;
