@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# The examples of a guest's hooks, with an ip(8) that writes down what it is told.
+# The examples of a guest's hooks that give a fork its addresses, with an ip(8) that writes down what
+# it is told. make check-scripts.
 
 setup() {
     hooks=$BATS_TEST_DIRNAME/../../hotplug/guest
