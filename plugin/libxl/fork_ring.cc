@@ -223,7 +223,7 @@ void ForkRing::answer(const vm_event_request_t& request) noexcept {
 }
 
 Expected<void> ForkRing::say_answered() {
-    const auto said = host_.channels.notify(port_).map_error([&](const Error& error) {
+    auto said = host_.channels.notify(port_).map_error([&](const Error& error) {
         return error.during(fmt::format("answering domain {}, which waits for memory", domid_));
     });
     is_unsaid_ = !said;

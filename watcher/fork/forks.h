@@ -206,7 +206,7 @@ class Forks {
     struct Destroying;
 
     // Templates: in forks_template.cc.
-    [[nodiscard]] Expected<Zone*> zone_to_seal(const TemplateRequest& asked);
+    [[nodiscard]] Expected<Zone*> zone_to_seal(const TemplateRequest& asked, std::uint64_t caller);
     [[nodiscard]] Expected<Zone*> find_template(const std::string& name) const;
     [[nodiscard]] Expected<void> write_seal_nodes(const Sealing& sealing);
     void follow_sealing(const ZoneKey& key);

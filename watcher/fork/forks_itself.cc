@@ -13,7 +13,7 @@ namespace xenpack {
 Expected<void> Forks::check_itself(const Zone& zone, const Itself& asked) {
     const bool sealed = zone.family.kind == Family::Kind::sealed;
     if (!sealed) {
-        if (auto fit = zone_to_seal({zone.name, asked.template_name}); !fit) {
+        if (auto fit = zone_to_seal({zone.name, asked.template_name}, 0); !fit) {
             return tl::unexpected(std::move(fit.error()));
         }
     }

@@ -110,7 +110,7 @@ Expected<Zone*> Forks::find_template(const std::string& name) const {
     return found;
 }
 
-Expected<Zone*> Forks::zone_to_seal(const TemplateRequest& asked) {
+Expected<Zone*> Forks::zone_to_seal(const TemplateRequest& asked, std::uint64_t caller) {
     if (auto timeout = check_timeout(asked.timeout_ms); !timeout) {
         return tl::unexpected(std::move(timeout.error()));
     }
@@ -121,6 +121,12 @@ Expected<Zone*> Forks::zone_to_seal(const TemplateRequest& asked) {
     const Zone& zone = **found;
     if (seals_.contains(zone.key)) {
         return fail_with(EBUSY, "{} is about to become a template already", zone.name);
+    }
+    const auto waits_for_it = [&](const auto& each) {
+        return each.second->waits_for_template && each.second->template_key == zone.key;
+    };
+    if (caller != 0 && std::ranges::any_of(requests_, waits_for_it)) {
+        return fail_with(EBUSY, "{} is about to fork itself", zone.name);
     }
     if (auto fit = check_zone(zone, is_ready(zone)); !fit) {
         return tl::unexpected(std::move(fit.error()));
@@ -151,15 +157,9 @@ Expected<void> Forks::make_template(const TemplateRequest& asked, std::uint64_t 
     if (auto host = check_host(); !host) {
         return host;
     }
-    const auto found = zone_to_seal(asked);
+    const auto found = zone_to_seal(asked, caller);
     if (!found) {
         return tl::unexpected(found.error());
-    }
-    const auto waits_for_it = [&](const auto& each) {
-        return each.second->waits_for_template && each.second->template_key == (*found)->key;
-    };
-    if (caller != 0 && std::ranges::any_of(requests_, waits_for_it)) {
-        return fail_with(EBUSY, "{} is about to fork itself", (*found)->name);
     }
     if ((*found)->family.kind == Family::Kind::sealing) {
         go_on_sealing(**found, asked.timeout_ms, caller);
