@@ -4,7 +4,6 @@
 #include "watcher/store/request_pipe.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -144,20 +143,6 @@ TEST_F(RequestPipeTest, AnswersMayComeInPieces) {
     ASSERT_FALSE(made);
     EXPECT_EQ(made.error().code, ENOSPC);
     EXPECT_EQ(heard().size(), 4U);
-}
-
-// Who is woken by each answer preempts who writes them, where both share a processor.
-TEST_F(RequestPipeTest, WhoWaitsForAnswersPreemptsNobodyAndIsAsBeforeAfterwards) {
-    const int before = sched_getscheduler(0);
-    std::vector<int> during;
-    serve([&during, reader = gettid()](const std::string& said) {
-        during.push_back(sched_getscheduler(reader));
-        return said.ends_with("/a|1") ? "ENOSPC" : "";
-    });
-    EXPECT_FALSE(pipe_->transaction(kTwo));
-    EXPECT_EQ(sched_getscheduler(0), before);
-    heard();
-    EXPECT_EQ(during, std::vector<int>(4, before == SCHED_OTHER ? SCHED_BATCH : before));
 }
 
 TEST_F(RequestPipeTest, WithoutATransactionNothingIsSent) {

@@ -4,7 +4,6 @@
 // either end stays far below a socket's buffer.
 #include "watcher/store/request_pipe.h"
 
-#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -33,28 +32,6 @@ int code_of(std::string_view name) {
     }
     return EIO;
 }
-
-// While this lives each answer does not put its reader in its writer's place, where they share a
-// processor (Linux: who wakes with SCHED_BATCH preempts nobody): xenstored goes on with the next
-// request, and many answers are read at once. Only of one that is scheduled as most are.
-class ReadsLate {
-  public:
-    ReadsLate() : changed_(sched_getscheduler(0) == SCHED_OTHER && set(SCHED_BATCH)) {}
-    ~ReadsLate() {
-        if (changed_) {
-            set(SCHED_OTHER);
-        }
-    }
-    ReadsLate(const ReadsLate&) = delete;
-    ReadsLate& operator=(const ReadsLate&) = delete;
-
-  private:
-    static bool set(int policy) {
-        const sched_param none{};
-        return sched_setscheduler(0, policy, &none) == 0;
-    }
-    bool changed_;
-};
 
 }  // namespace
 
@@ -149,7 +126,6 @@ Expected<void> RequestPipe::take_each(std::span<const Request> requests, Expecte
 }
 
 Expected<void> RequestPipe::transaction(std::span<const Request> requests) {
-    const ReadsLate reads_late;
     put({XS_TRANSACTION_START, std::string(1, '\0')}, 0);
     if (auto ok = send_all(); !ok) {
         return ok;
