@@ -6,15 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
-#include "plugin/sim/toolstack.h"
-#include "tests/unit/fake_control.h"
-#include "tests/unit/http_client_fixture.h"
-#include "watcher/watcher.h"
+#include "tests/unit/simulated_watcher.h"
 
 namespace xenpack {
 namespace {
@@ -25,35 +20,9 @@ using testing::run_until;
 using ::testing::SizeIs;
 
 constexpr std::uint64_t kMib = 1024;
-constexpr const char* kHost = "[host]\nmemory = 1G\nxen = 32M\ndom0 = 512M\n";
-constexpr const char* kZone = "memory = 64M\nboot = 50ms\ngenerate = ramp\nbase = 4M\npeak = 4M\n";
 
-class WatcherForkTest : public ::testing::Test {
+class WatcherForkTest : public testing::SimulatedWatcher {
   protected:
-    ~WatcherForkTest() override {
-        watcher_.reset();
-        unsetenv(sim::kScenarioVariable);
-    }
-
-    // A host with a zone "web"; `keys` are further ones of it, `more` is more of the scenario.
-    void begin_host(const std::string& keys = "", const std::string& more = "") {
-        std::ofstream(directory_ / "host.sim") << kHost << "[zone web]\n" << kZone << keys << more;
-        setenv(sim::kScenarioVariable, (directory_ / "host.sim").c_str(), 1);
-        config_.socket_path = directory_ / "socket";
-        config_.emergency_kib = 16 * kMib;
-        config_.reserve = SizeOrPercent{16 * kMib, {}};
-        config_.start_reserve = {};
-        store_ = std::move(plugin_.open_store(loop_, [] {}).value());
-        watcher_ = std::make_unique<Watcher>(
-            Watcher::Rooms{loop_, plugin_, *store_, journal_}, config_,
-            OverridesFile::load(directory_ / "settings.json").value(), [] { return Config{}; },
-            [] {});
-        const auto started = watcher_->start();
-        ASSERT_TRUE(started) << started.error().what;
-        watcher_->attach(&control_);
-        ASSERT_TRUE(
-            run_until(loop_, [this] { return control_.said("found", "web", "left alone"); }));
-    }
     // "web" as the template "base".
     void begin_with_template(const std::string& keys = "", const std::string& more = "") {
         begin_host(keys, more);
@@ -74,21 +43,6 @@ class WatcherForkTest : public ::testing::Test {
         EXPECT_TRUE(run_until(loop_, [&] { return control_.answers.contains(request); }));
         return control_.answers.at(request);
     }
-    // Its member of that name in one of status' lists, or null.
-    json one(const char* list, const std::string& name) {
-        const json status = watcher_->status();
-        for (const json& each : status[list]) {
-            if (each["name"] == name) {
-                return each;
-            }
-        }
-        return {};
-    }
-    json domain(const std::string& name) { return one("unmanaged", name); }
-    std::string node(const json& of, const std::string& below) {
-        const std::string path = domain_path(of["domid"].get<std::uint32_t>(), below);
-        return store_->read(path).value().value_or("(nothing)");
-    }
     std::size_t intents() const {
         std::error_code none;
         const std::filesystem::directory_iterator files(directory_ / "forks", none);
@@ -99,14 +53,6 @@ class WatcherForkTest : public ::testing::Test {
         return refused ? 0 : refused.error().code;
     }
 
-    testing::TemporaryDirectory directory_;
-    Loop loop_;
-    Journal journal_{LogLevel::error};
-    Config config_;
-    PluginObject plugin_{sim::toolstack_ops()};
-    std::unique_ptr<Store> store_;
-    testing::FakeControl control_;
-    std::unique_ptr<Watcher> watcher_;
     std::uint64_t last_ = 0;
     std::string said_;
 };
@@ -200,7 +146,7 @@ TEST_F(WatcherForkTest, ATemplateComesToBeThoughItsCallerHangsUp) {
 }
 
 TEST_F(WatcherForkTest, AZoneThatCannotBeOneAsItIsIsRefusedAtOnce) {
-    begin_host("", std::string("[zone other]\n") + kZone);
+    begin_host("", std::string("[zone other]\n") + testing::kZoneKeys);
     EXPECT_EQ(refusal(seal({{"zone", "nosuch"}})), ENOENT);
     EXPECT_THAT(said_, HasSubstr("nosuch"));
     EXPECT_EQ(refusal(seal({{"zone", "web"}, {"name", "Domain-0"}})), EEXIST);
@@ -224,15 +170,8 @@ TEST_F(WatcherForkTest, AZoneThatCannotBeOneAsItIsIsRefusedAtOnce) {
 }
 
 TEST_F(WatcherForkTest, AHostThatLacksSomethingForForksSaysWhat) {
-    std::ofstream(directory_ / "settings.json") << "{}";
-    begin_host("", "");
-    watcher_.reset();
-    control_ = {};
-    std::ofstream(directory_ / "host.sim") << kHost << "sharing = no\n[zone web]\n" << kZone;
-    watcher_ = std::make_unique<Watcher>(
-        Watcher::Rooms{loop_, plugin_, *store_, journal_}, config_,
-        OverridesFile::load(directory_ / "settings.json").value(), [] { return Config{}; }, [] {});
-    ASSERT_TRUE(watcher_->start());
+    host_keys_ = "sharing = no\n";
+    begin_host();
     EXPECT_EQ(refusal(seal({{"zone", "web"}})), ENOSYS);
     EXPECT_THAT(said_, HasSubstr("shares no memory"));
     EXPECT_EQ(refusal(fork({{"template", "web"}})), ENOSYS);
@@ -287,7 +226,7 @@ TEST_F(WatcherForkTest, NamesPassOverThoseThatAreTaken) {
 }
 
 TEST_F(WatcherForkTest, WhatIsNoRequestForForksIsRefusedAndNothingComesOfIt) {
-    begin_with_template("", std::string("[zone other]\n") + kZone);
+    begin_with_template("", std::string("[zone other]\n") + testing::kZoneKeys);
     EXPECT_EQ(refusal(fork({{"template", "nosuch"}})), ENOENT);
     EXPECT_THAT(said_, HasSubstr("there is no template nosuch"));
     EXPECT_EQ(refusal(fork({{"template", "other"}})), EPERM);

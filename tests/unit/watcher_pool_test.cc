@@ -6,14 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
-#include "plugin/sim/toolstack.h"
-#include "tests/unit/fake_control.h"
-#include "tests/unit/http_client_fixture.h"
-#include "watcher/watcher.h"
+#include "tests/unit/simulated_watcher.h"
 
 namespace xenpack {
 namespace {
@@ -23,34 +17,9 @@ using ::testing::HasSubstr;
 using testing::run_until;
 
 constexpr std::uint64_t kMib = 1024;
-constexpr const char* kHost = "[host]\nmemory = 1G\nxen = 32M\ndom0 = 512M\n";
-constexpr const char* kZone = "memory = 64M\nboot = 50ms\ngenerate = ramp\nbase = 4M\npeak = 4M\n";
 
-class WatcherPoolTest : public ::testing::Test {
+class WatcherPoolTest : public testing::SimulatedWatcher {
   protected:
-    ~WatcherPoolTest() override {
-        watcher_.reset();
-        unsetenv(sim::kScenarioVariable);
-    }
-
-    // A host with a zone "web", and the pools of `pools_`; `keys` are further ones of it.
-    void begin_host(const std::string& keys = "") {
-        std::ofstream(directory_ / "host.sim") << kHost << "[zone web]\n" << kZone << keys;
-        setenv(sim::kScenarioVariable, (directory_ / "host.sim").c_str(), 1);
-        config_.socket_path = directory_ / "socket";
-        config_.emergency_kib = 16 * kMib;
-        config_.reserve = SizeOrPercent{16 * kMib, {}};
-        config_.start_reserve = {};
-        store_ = std::move(plugin_.open_store(loop_, [] {}).value());
-        watcher_ = std::make_unique<Watcher>(
-            Watcher::Rooms{loop_, plugin_, *store_, journal_}, config_,
-            OverridesFile::load(directory_ / "settings.json").value(),
-            [this] { return Expected<Config>(config_); }, [] {});
-        ASSERT_TRUE(watcher_->start());
-        watcher_->attach(&control_);
-        ASSERT_TRUE(
-            run_until(loop_, [this] { return control_.said("found", "web", "left alone"); }));
-    }
     void seal(const std::string& zone = "web") {
         ASSERT_TRUE(watcher_->make_template({{"zone", zone}, {"name", "base"}}, {++last_, 1}));
         const auto made = answer();
@@ -84,27 +53,6 @@ class WatcherPoolTest : public ::testing::Test {
             return event["reason"].get<std::string>().find(words) != std::string::npos;
         });
     }
-    json domain(const std::string& name) {
-        const json status = watcher_->status();
-        for (const json& each : status["unmanaged"]) {
-            if (each["name"] == name) {
-                return each;
-            }
-        }
-        return nullptr;
-    }
-    std::string node(const json& domain, const std::string& below) {
-        return store_->read(domain_path(domain["domid"].get<std::uint32_t>(), below))
-            ->value_or("(nothing)");
-    }
-    testing::TemporaryDirectory directory_;
-    Loop loop_;
-    Journal journal_{LogLevel::error};
-    PluginObject plugin_{sim::toolstack_ops()};
-    Config config_;
-    std::unique_ptr<Store> store_;
-    testing::FakeControl control_;
-    std::unique_ptr<Watcher> watcher_;
     std::uint64_t last_ = 0;
 };
 
@@ -450,14 +398,8 @@ TEST_F(WatcherPoolTest, ATemplateWithAPoolIsNotRemovedAndHowItCouldBeIsSaid) {
 
 TEST_F(WatcherPoolTest, AHostWithoutSharingSaysWhatItLacks) {
     config_.pools = {jobs(1)};
-    std::ofstream(directory_ / "host.sim") << kHost << "sharing = no\n[zone web]\n" << kZone;
-    setenv(sim::kScenarioVariable, (directory_ / "host.sim").c_str(), 1);
-    config_.socket_path = directory_ / "socket";
-    store_ = std::move(plugin_.open_store(loop_, [] {}).value());
-    watcher_ = std::make_unique<Watcher>(
-        Watcher::Rooms{loop_, plugin_, *store_, journal_}, config_,
-        OverridesFile::load(directory_ / "settings.json").value(), [] { return Config{}; }, [] {});
-    ASSERT_TRUE(watcher_->start());
+    host_keys_ = "sharing = no\n";
+    begin_host();
     const json status = watcher_->status();
     EXPECT_THAT(status["host"]["forks_lack"][0].get<std::string>(), HasSubstr("shares no memory"));
 }

@@ -5,14 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cerrno>
-#include <cstdlib>
-#include <fstream>
-
-#include "plugin/sim/toolstack.h"
-#include "tests/unit/fake_control.h"
-#include "tests/unit/http_client_fixture.h"
-#include "watcher/watcher.h"
+#include "tests/unit/simulated_watcher.h"
 
 namespace xenpack {
 namespace {
@@ -22,34 +15,11 @@ using ::testing::HasSubstr;
 using testing::run_until;
 
 constexpr std::uint64_t kMib = 1024;
-constexpr const char* kHost = "[host]\nmemory = 1G\nxen = 32M\ndom0 = 512M\n";
-constexpr const char* kZone = "memory = 64M\nboot = 50ms\ngenerate = ramp\nbase = 4M\npeak = 4M\n";
 
-class WatcherSelfForkTest : public ::testing::Test {
+class WatcherSelfForkTest : public testing::SimulatedWatcher {
   protected:
     WatcherSelfForkTest() { config_.zone_defaults.self_forks = 3; }
-    ~WatcherSelfForkTest() override {
-        watcher_.reset();
-        unsetenv(sim::kScenarioVariable);
-    }
 
-    void begin_host(const std::string& keys = "") {
-        std::ofstream(directory_ / "host.sim") << kHost << "[zone web]\n" << kZone << keys;
-        setenv(sim::kScenarioVariable, (directory_ / "host.sim").c_str(), 1);
-        config_.socket_path = directory_ / "socket";
-        config_.emergency_kib = 16 * kMib;
-        config_.reserve = SizeOrPercent{16 * kMib, {}};
-        config_.start_reserve = {};
-        store_ = std::move(plugin_.open_store(loop_, [] {}).value());
-        watcher_ = std::make_unique<Watcher>(
-            Watcher::Rooms{loop_, plugin_, *store_, journal_}, config_,
-            OverridesFile::load(directory_ / "settings.json").value(),
-            [this] { return Expected<Config>(config_); }, [] {});
-        ASSERT_TRUE(watcher_->start());
-        watcher_->attach(&control_);
-        ASSERT_TRUE(
-            run_until(loop_, [this] { return control_.said("found", "web", "left alone"); }));
-    }
     void wish(const std::string& text, std::uint32_t domid = 1) {
         ASSERT_TRUE(store_->make({{domain_path(domid, "data/xenpack/fork-me"), text}}));
     }
@@ -60,33 +30,13 @@ class WatcherSelfForkTest : public ::testing::Test {
     bool answered(const std::string& words) {
         return run_until(loop_, [&] { return answer().find(words) != std::string::npos; });
     }
-    json one(const char* list, const std::string& name) {
-        const json status = watcher_->status();
-        for (const json& each : status[list]) {
-            if (each["name"] == name) {
-                return each;
-            }
-        }
-        return nullptr;
-    }
     bool is_ready(const std::string& name) {
         const json fork = one("unmanaged", name);
         return fork.is_object() && fork.value("ready", false);
     }
-    std::string node(const std::string& name, const std::string& below) {
-        const auto text =
-            store_->read(domain_path(one("unmanaged", name)["domid"].get<std::uint32_t>(), below));
-        return text && *text ? **text : "(nothing)";
+    std::string node_of(const std::string& name, const std::string& below) {
+        return node(domain(name), below);
     }
-
-    testing::TemporaryDirectory directory_;
-    Loop loop_;
-    Journal journal_{LogLevel::error};
-    PluginObject plugin_{sim::toolstack_ops()};
-    Config config_;
-    std::unique_ptr<Store> store_;
-    testing::FakeControl control_;
-    std::unique_ptr<Watcher> watcher_;
 };
 
 TEST_F(WatcherSelfForkTest, ItsFirstForkTakesItsPlaceAndTheOthersHaveNamesOfTheirOwn) {
@@ -96,10 +46,10 @@ TEST_F(WatcherSelfForkTest, ItsFirstForkTakesItsPlaceAndTheOthersHaveNamesOfThei
     ASSERT_TRUE(run_until(
         loop_, [this] { return is_ready("web") && is_ready("web-1") && is_ready("web-2"); }));
     EXPECT_EQ(one("templates", "web.template")["domid"], 1);
-    EXPECT_EQ(node("web", "xenpack/fork/index"), "w1 0");
-    EXPECT_EQ(node("web-1", "xenpack/fork/index"), "w1 1");
-    EXPECT_EQ(node("web-2", "xenpack/fork/index"), "w1 2");
-    EXPECT_EQ(node("web", "xenpack/fork/name"), "web");
+    EXPECT_EQ(node_of("web", "xenpack/fork/index"), "w1 0");
+    EXPECT_EQ(node_of("web-1", "xenpack/fork/index"), "w1 1");
+    EXPECT_EQ(node_of("web-2", "xenpack/fork/index"), "w1 2");
+    EXPECT_EQ(node_of("web", "xenpack/fork/name"), "web");
     EXPECT_EQ(watcher_->status()["templates"][0]["children"], 3);
     EXPECT_EQ(watcher_->status()["reservations"], json::array());
     EXPECT_TRUE(control_.said("fork", "web", "it forks itself at its own wish: 2 beside it"));
@@ -224,7 +174,7 @@ TEST_F(WatcherSelfForkTest, OnceItIsSealedItsPlaceIsTriedForAgainAndAgain) {
     }));
     EXPECT_TRUE(run_until(loop_, [this] {
         const json web = one("unmanaged", "web");
-        return web.is_object() && node("web", "xenpack/fork/index").find("w1 refused web") == 0;
+        return web.is_object() && node_of("web", "xenpack/fork/index").find("w1 refused web") == 0;
     })) << "alone, and it knows why";
     EXPECT_TRUE(one("unmanaged", "web-1").is_null());
 }
