@@ -5,7 +5,7 @@
 
 #include "watcher/cli/client.h"
 #include "watcher/cli/command.h"
-#include "watcher/cli/duration.h"
+#include "watcher/cli/request_body.h"
 #include "watcher/cli/status_view.h"
 #include "watcher/cli/terminal.h"
 
@@ -73,20 +73,11 @@ class ForkCommand final : public Command {
   private:
     [[nodiscard]] Result<json> request() const {
         json body{{"template", template_}, {"count", count_}, {"paused", paused_}};
-        const auto put = [&body](const char* member, const std::string& value) {
-            if (!value.empty()) {
-                body[member] = value;
-            }
-        };
-        put("name", name_);
-        put("until", until_);
-        put("address", address_);
-        if (!timeout_.empty()) {
-            const auto timeout_ms = parse_timeout_ms(timeout_);
-            if (!timeout_ms) {
-                return fail_as(ExitStatus::usage, "--timeout: " + timeout_ms.error().what);
-            }
-            body["timeout_ms"] = *timeout_ms;
+        put_given(body, "name", name_);
+        put_given(body, "until", until_);
+        put_given(body, "address", address_);
+        if (const auto put = put_timeout(body, timeout_); !put) {
+            return tl::unexpected(put.error());
         }
         return body;
     }

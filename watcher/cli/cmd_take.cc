@@ -5,7 +5,7 @@
 
 #include "watcher/cli/client.h"
 #include "watcher/cli/command.h"
-#include "watcher/cli/duration.h"
+#include "watcher/cli/request_body.h"
 #include "watcher/cli/status_view.h"
 #include "watcher/cli/terminal.h"
 
@@ -23,8 +23,7 @@ class TakeCommand final : public Command {
     }
     [[nodiscard]] const char* examples() const override {
         return "Pools are sections [pool NAME] of xenpack.conf. Where none stands ready the next "
-               "one "
-               "is\nwaited for, if one can be made. Its place is filled again.\n\n"
+               "one is\nwaited for, if one can be made. Its place is filled again.\n\n"
                "Examples:\n"
                "  xenpack take jobs\n"
                "  xenpack take jobs --name build-17 --until ready --timeout 10s";
@@ -49,20 +48,11 @@ class TakeCommand final : public Command {
 
     Result<void> run(const CommonOptions& common) override {
         json body = json::object();
-        const auto put = [&body](const char* member, const std::string& value) {
-            if (!value.empty()) {
-                body[member] = value;
-            }
-        };
-        put("name", name_);
-        put("until", until_);
-        put("address", address_);
-        if (!timeout_.empty()) {
-            const auto timeout_ms = parse_timeout_ms(timeout_);
-            if (!timeout_ms) {
-                return fail_as(ExitStatus::usage, "--timeout: " + timeout_ms.error().what);
-            }
-            body["timeout_ms"] = *timeout_ms;
+        put_given(body, "name", name_);
+        put_given(body, "until", until_);
+        put_given(body, "address", address_);
+        if (const auto put = put_timeout(body, timeout_); !put) {
+            return tl::unexpected(put.error());
         }
         const auto taken =
             Client(common.socket).post_once("/v1/pools/" + path_segment(pool_) + "/take", body);

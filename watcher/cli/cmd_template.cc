@@ -7,7 +7,7 @@
 
 #include "watcher/cli/client.h"
 #include "watcher/cli/command.h"
-#include "watcher/cli/duration.h"
+#include "watcher/cli/request_body.h"
 #include "watcher/cli/status_view.h"
 #include "watcher/cli/terminal.h"
 #include "watcher/cli/text.h"
@@ -81,18 +81,10 @@ class TemplateCommand final : public Command {
   private:
     Result<void> create(const Client& client, bool as_json) const {
         json body{{"zone", zone_}};
-        if (!name_.empty()) {
-            body["name"] = name_;
-        }
-        if (!identity_.empty()) {
-            body["identity"] = identity_;
-        }
-        if (!timeout_.empty()) {
-            const auto timeout_ms = parse_timeout_ms(timeout_);
-            if (!timeout_ms) {
-                return fail_as(ExitStatus::usage, "--timeout: " + timeout_ms.error().what);
-            }
-            body["timeout_ms"] = *timeout_ms;
+        put_given(body, "name", name_);
+        put_given(body, "identity", identity_);
+        if (const auto put = put_timeout(body, timeout_); !put) {
+            return tl::unexpected(put.error());
         }
         const auto made = client.post_once("/v1/templates", body);
         if (!made) {
