@@ -44,6 +44,14 @@ template <class T>
 [[nodiscard]] Expected<std::size_t> asked_word(const nlohmann::json& asked, const char* name,
                                                std::span<const std::string_view> words);
 
+// The first of them that is an error; null where none is.
+template <class... Taken>
+[[nodiscard]] const Error* first_error(const Taken&... taken) {
+    const Error* first = nullptr;
+    ((first = first != nullptr || taken ? first : &taken.error()), ...);
+    return first;
+}
+
 // False where it is not there, or null.
 [[nodiscard]] Expected<bool> asked_yes(const nlohmann::json& asked, const char* name);
 

@@ -32,11 +32,8 @@ Expected<TemplateRequest> parse_template(const json& asked) {
     const auto identity = asked_word(asked, "identity", kIdentities);
     const auto timeout_ms =
         asked_number<std::int64_t>(asked, "timeout_ms", kAnswerMs, kAnswerMostMs);
-    if (!known || !zone || !name) {
-        return tl::unexpected(!known ? known.error() : !zone ? zone.error() : name.error());
-    }
-    if (!identity || !timeout_ms) {
-        return tl::unexpected(!identity ? identity.error() : timeout_ms.error());
+    if (const Error* error = first_error(known, zone, name, identity, timeout_ms)) {
+        return tl::unexpected(*error);
     }
     if (zone->empty()) {
         return fail_with(EINVAL,
@@ -58,14 +55,9 @@ Expected<ForksRequest> parse_forks(const json& asked) {
     const auto address = asked_text(asked, "address");
     const auto timeout_ms =
         asked_number<std::int64_t>(asked, "timeout_ms", kAnswerMs, kAnswerMostMs);
-    for (const Error* error :
-         {known ? nullptr : &known.error(), template_name ? nullptr : &template_name.error(),
-          count ? nullptr : &count.error(), name ? nullptr : &name.error(),
-          until ? nullptr : &until.error(), paused ? nullptr : &paused.error(),
-          address ? nullptr : &address.error(), timeout_ms ? nullptr : &timeout_ms.error()}) {
-        if (error != nullptr) {
-            return tl::unexpected(*error);
-        }
+    if (const Error* error =
+            first_error(known, template_name, count, name, until, paused, address, timeout_ms)) {
+        return tl::unexpected(*error);
     }
     if (template_name->empty()) {
         return fail_with(EINVAL, "template must be the name of one");

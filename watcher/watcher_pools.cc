@@ -24,13 +24,8 @@ Expected<TakeRequest> parse_take(const json& asked) {
     const auto address = asked_text(asked, "address");
     const auto timeout_ms =
         asked_number<std::int64_t>(asked, "timeout_ms", kAnswerMs, kAnswerMostMs);
-    for (const Error* error :
-         {known ? nullptr : &known.error(), name ? nullptr : &name.error(),
-          until ? nullptr : &until.error(), address ? nullptr : &address.error(),
-          timeout_ms ? nullptr : &timeout_ms.error()}) {
-        if (error != nullptr) {
-            return tl::unexpected(*error);
-        }
+    if (const Error* error = first_error(known, name, until, address, timeout_ms)) {
+        return tl::unexpected(*error);
     }
     return TakeRequest{*name, *until == 1 ? Until::running : Until::ready, *address, *timeout_ms};
 }
