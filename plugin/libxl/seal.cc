@@ -166,11 +166,7 @@ Expected<void> Sealing::check(const DomainFacts& facts) {
         return fail_with(ESRCH, "domain {} is gone: Xen is taking its memory back", domid_);
     }
     if (!missing_.empty()) {
-        std::string all;
-        for (const std::string& one : missing_) {
-            all += (all.empty() ? "" : "; ") + one;
-        }
-        return fail_with(ENOTSUP, "no templates on this host: {}", all);
+        return fail_with(ENOTSUP, "no templates on this host: {}", fmt::join(missing_, "; "));
     }
     if (!has(domain, XENPACK_DOMAIN_IS_HVM)) {
         return fail_with(ENOTSUP,

@@ -42,11 +42,8 @@ Expected<void> Forks::check_host() {
     if (lacks.empty()) {
         return {};
     }
-    std::string all;
-    for (const std::string& one : lacks) {
-        all += (all.empty() ? "" : "; ") + one;
-    }
-    return fail_with(ENOSYS, "this host cannot make templates and forks: {}", all);
+    return fail_with(ENOSYS, "this host cannot make templates and forks: {}",
+                     fmt::join(lacks, "; "));
 }
 
 Zone* Forks::zone_of(const Uuid& uuid) const {

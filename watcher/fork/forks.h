@@ -232,6 +232,9 @@ class Forks {
     // Of one whose failure has been said: it goes, and its request with it.
     void abandon_child(const Uuid& uuid, const Error& why);
     void undo_child(const Uuid& uuid);
+    // Of that request: it is told when it has gone.
+    void destroy_of(std::uint64_t request, std::size_t index, const ZoneKey& key,
+                    const std::string& name);
     void give_up(Request& request, Error why);
     void settle(std::uint64_t id);
     void take_up_fork(const Zone& zone);

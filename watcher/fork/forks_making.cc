@@ -405,14 +405,18 @@ void Forks::undo_child(const Uuid& uuid) {
     if (Request* request = request_of(*child)) {
         request->brood.enter(child->index, Brood::Stage::leaving);
     }
-    destroy(child->key, child->name, false,
-            [this, id = child->request, index = child->index](const Expected<void>&) {
-                const auto found = requests_.find(id);
-                if (found != requests_.end()) {
-                    found->second->brood.enter(index, Brood::Stage::gone);
-                    settle(id);
-                }
-            });
+    destroy_of(child->request, child->index, child->key, child->name);
+}
+
+void Forks::destroy_of(std::uint64_t request, std::size_t index, const ZoneKey& key,
+                       const std::string& name) {
+    destroy(key, name, false, [this, request, index](const Expected<void>&) {
+        const auto found = requests_.find(request);
+        if (found != requests_.end()) {
+            found->second->brood.enter(index, Brood::Stage::gone);
+            settle(request);
+        }
+    });
 }
 
 void Forks::give_up(Request& request, Error why) {
@@ -428,14 +432,7 @@ void Forks::give_up(Request& request, Error why) {
             continue;
         }
         request.brood.enter(index, Brood::Stage::leaving);
-        destroy({fork.domid, fork.uuid}, fork.name, false,
-                [this, id = request.id, index](const Expected<void>&) {
-                    const auto found = requests_.find(id);
-                    if (found != requests_.end()) {
-                        found->second->brood.enter(index, Brood::Stage::gone);
-                        settle(id);
-                    }
-                });
+        destroy_of(request.id, index, {fork.domid, fork.uuid}, fork.name);
     }
     settle(request.id);
 }

@@ -70,11 +70,7 @@ std::string in_the_way(const std::vector<const Zone*>& forks) {
             ways.insert("xl destroy, for those that run");
         }
     }
-    std::string how;
-    for (const std::string& way : ways) {
-        how += (how.empty() ? "" : "; ") + way;
-    }
-    return fmt::format("{}; first end them ({})", forks_sentence(names), how);
+    return fmt::format("{}; first end them ({})", forks_sentence(names), fmt::join(ways, "; "));
 }
 
 }  // namespace
