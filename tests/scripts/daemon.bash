@@ -3,6 +3,25 @@
 # xenpackd on a simulated host, for the tests that need one: started, waited for, ended. Loaded by
 # them; XENPACK and XENPACKD name the programs, $dir is a folder of theirs, with xenpack.conf in it.
 
+# what_to_test FOLDER: the programs, from the tree's top; all that they write is in the folder.
+what_to_test() {
+    cd "$BATS_TEST_DIRNAME/../.." || return
+    export XENPACK=${XENPACK:-build/xenpack} XENPACKD=${XENPACKD:-build/xenpackd}
+    export PLUGIN=${PLUGIN:-$PWD/build/xenpack-sim.so}
+    export dir=$1 XENPACK_SOCKET=$1/xenpack.sock
+}
+
+# refused STATUS TEXT ARGUMENT...: xenpack fails with that status, and one line that has TEXT in it.
+refused() {
+    local wanted=$1 text=$2
+    shift 2
+    run "$XENPACK" "$@"
+    echo "$output"
+    [ "$status" -eq "$wanted" ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *"$text"* ]]
+}
+
 # start_daemon SCENARIO: its exit status will be in $dir/status.
 start_daemon() {
     rm -f "$dir/status"

@@ -7,10 +7,7 @@
 load daemon
 
 setup_file() {
-    cd "$BATS_TEST_DIRNAME/../.." || return
-    export XENPACK=${XENPACK:-build/xenpack} XENPACKD=${XENPACKD:-build/xenpackd}
-    export PLUGIN=${PLUGIN:-$PWD/build/xenpack-sim.so}
-    export dir=$BATS_FILE_TMPDIR XENPACK_SOCKET=$BATS_FILE_TMPDIR/xenpack.sock
+    what_to_test "$BATS_FILE_TMPDIR"
     configuration 8M
     scenario >"$dir/host.sim"
     start_daemon "$dir/host.sim"
@@ -41,23 +38,12 @@ scenario() {
     zone slow 'quiesce = hangs'
 }
 
-# refused TEXT ARGUMENT...: xenpack fails with status 1, and one line that has TEXT in it.
-refused() {
-    local text=$1
-    shift
-    run "$XENPACK" "$@"
-    echo "$output"
-    [ "$status" -eq 1 ]
-    [ "${#lines[@]}" -eq 1 ]
-    [[ $output == *"$text"* ]]
-}
-
 forks_of() { "$XENPACK" template show "$1" --json | grep -c '"fork_state"' || :; }
 
 @test "a zone becomes a template, and is shown as one" {
-    refused 'nosuch' template create nosuch
-    refused 'Domain-0' template create web --name Domain-0
-    refused 'web is no template' fork web
+    refused 1 'nosuch' template create nosuch
+    refused 1 'Domain-0' template create web --name Domain-0
+    refused 1 'web is no template' fork web
     run "$XENPACK" template list
     [[ $output == *"no templates"* ]]
     run "$XENPACK" template create web --name base
@@ -70,13 +56,13 @@ forks_of() { "$XENPACK" template show "$1" --json | grep -c '"fork_state"' || :;
     [[ $output == *TEMPLATE*base*sealed*64M*guest* ]]
     run "$XENPACK" template show base --json
     [[ $output == *'"forks": []'*'"state": "sealed"'* ]]
-    refused 'base is a template already' template create base
-    refused 'there is no template nosuch' template show nosuch
+    refused 1 'base is a template already' template create base
+    refused 1 'there is no template nosuch' template show nosuch
 }
 
 @test "a zone that cannot be quiet says why and runs on" {
-    refused 'a simulated hook has failed; it runs on' template create sick
-    refused 'is xenpack-guest running in it?; it runs on' template create slow --timeout 300ms
+    refused 1 'a simulated hook has failed; it runs on' template create sick
+    refused 1 'is xenpack-guest running in it?; it runs on' template create slow --timeout 300ms
     run "$XENPACK" status
     echo "$output"
     [[ $output == *"sick (4)"*"slow (5)"* ]]
@@ -101,20 +87,20 @@ forks_of() { "$XENPACK" template show "$1" --json | grep -c '"fork_state"' || :;
 }
 
 @test "what is wrong is said in one line, and nothing comes of it" {
-    refused 'there is no template nosuch' fork nosuch
-    refused 'a domain is named base already' fork base --name base
-    refused '%d' fork base -n 2 --name same
-    refused '0 is no number of forks' fork base -n 0
-    refused 'is no name' fork base --name a/b
-    refused 'a domain is named job-1 already' fork base --name job-1
-    refused 'all have the address' fork base -n 2 --address 10.0.0.1
-    refused 'left paused does not become ready' fork base --paused --until ready
-    refused 'base-1 is a fork and not ready yet' template create base-1
+    refused 1 'there is no template nosuch' fork nosuch
+    refused 1 'a domain is named base already' fork base --name base
+    refused 1 '%d' fork base -n 2 --name same
+    refused 1 '0 is no number of forks' fork base -n 0
+    refused 1 'is no name' fork base --name a/b
+    refused 1 'a domain is named job-1 already' fork base --name job-1
+    refused 1 'all have the address' fork base -n 2 --address 10.0.0.1
+    refused 1 'left paused does not become ready' fork base --paused --until ready
+    refused 1 'base-1 is a fork and not ready yet' template create base-1
     [ "$(forks_of base)" -eq 4 ]
 }
 
 @test "a template with forks is not removed" {
-    refused '4 forks live: job-1, job-2, job-3, base-1' template rm base
+    refused 1 '4 forks live: job-1, job-2, job-3, base-1' template rm base
     [ "$(forks_of base)" -eq 4 ]
 }
 
@@ -133,7 +119,7 @@ forks_of() { "$XENPACK" template show "$1" --json | grep -c '"fork_state"' || :;
 
 @test "of forks that get no identity none is left" {
     "$XENPACK" template create odd
-    refused 'a simulated hook has failed; of the 5 forks none is left' fork odd -n 5
+    refused 1 'a simulated hook has failed; of the 5 forks none is left' fork odd -n 5
     [ "$(forks_of odd)" -eq 0 ]
     await "$dir/log" 'odd-[1-5] .*fault: it is destroyed: it could not take its identity' 1
     [ -z "$(ls "$dir/forks")" ]
@@ -159,9 +145,9 @@ forks_of() { "$XENPACK" template show "$1" --json | grep -c '"fork_state"' || :;
     echo "$output"
     [[ $output =~ second\ +[0-9]+\ +sealed.*guest\ +base ]]
     [[ $("$XENPACK" template show second) == *grandchild* ]]
-    refused '6 forks live' template rm base
+    refused 1 '6 forks live' template rm base
     [[ $("$XENPACK" template show base) == *' a template itself'* ]]
-    refused '1 fork lives: grandchild' template rm second
+    refused 1 '1 fork lives: grandchild' template rm second
 }
 
 @test "a fork that shuts down is taken away, and then its template can be" {
@@ -186,7 +172,7 @@ forks_of() { "$XENPACK" template show "$1" --json | grep -c '"fork_state"' || :;
     { printf '%s\n' '[host]' 'sharing = no'; zone web; } >"$dir/plain.sim"
     start_daemon "$dir/plain.sim"
     await "$dir/log" 'web (1): found' 5
-    refused 'cannot make templates and forks: the simulated hypervisor shares no memory' \
+    refused 1 'cannot make templates and forks: the simulated hypervisor shares no memory' \
         template create web
     stop_daemon
 }

@@ -7,10 +7,7 @@
 load daemon
 
 setup() {
-    cd "$BATS_TEST_DIRNAME/../.." || return
-    export XENPACK=${XENPACK:-build/xenpack} XENPACKD=${XENPACKD:-build/xenpackd}
-    export PLUGIN=${PLUGIN:-$PWD/build/xenpack-sim.so}
-    export dir=$BATS_TEST_TMPDIR XENPACK_SOCKET=$BATS_TEST_TMPDIR/xenpack.sock
+    what_to_test "$BATS_TEST_TMPDIR"
     printf '%s\n' '[host]' 'reserve = 16M' 'emergency = 16M' 'start-reserve = 0M' '[daemon]' \
         "toolstack = $PLUGIN" "socket = $XENPACK_SOCKET" >"$dir/xenpack.conf"
 }

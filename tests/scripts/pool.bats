@@ -7,10 +7,7 @@
 load daemon
 
 setup_file() {
-    cd "$BATS_TEST_DIRNAME/../.." || return
-    export XENPACK=${XENPACK:-build/xenpack} XENPACKD=${XENPACKD:-build/xenpackd}
-    export PLUGIN=${PLUGIN:-$PWD/build/xenpack-sim.so}
-    export dir=$BATS_FILE_TMPDIR XENPACK_SOCKET=$BATS_FILE_TMPDIR/xenpack.sock
+    what_to_test "$BATS_FILE_TMPDIR"
     configuration 'ready = 2' 'most = 4'
     scenario >"$dir/host.sim"
     start_daemon "$dir/host.sim"
@@ -31,17 +28,6 @@ configuration() {
 scenario() {
     printf '%s\n' '[host]' 'memory = 2G' 'xen = 32M' 'dom0 = 512M' '[zone web]' 'memory = 64M' \
         'boot = 100ms' 'generate = ramp' 'base = 4M' 'peak = 4M'
-}
-
-# refused STATUS TEXT ARGUMENT...: xenpack fails with that status, and one line that has TEXT in it.
-refused() {
-    local wanted=$1 text=$2
-    shift 2
-    run "$XENPACK" "$@"
-    echo "$output"
-    [ "$status" -eq "$wanted" ]
-    [ "${#lines[@]}" -eq 1 ]
-    [[ $output == *"$text"* ]]
 }
 
 # pool_field NAME: of the one pool.

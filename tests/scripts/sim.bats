@@ -8,10 +8,7 @@
 load daemon
 
 setup_file() {
-    cd "$BATS_TEST_DIRNAME/../.." || return
-    export XENPACK=${XENPACK:-build/xenpack} XENPACKD=${XENPACKD:-build/xenpackd}
-    export PLUGIN=${PLUGIN:-$PWD/build/xenpack-sim.so}
-    export dir=$BATS_FILE_TMPDIR XENPACK_SOCKET=$BATS_FILE_TMPDIR/xenpack.sock
+    what_to_test "$BATS_FILE_TMPDIR"
     scenario >"$dir/host.sim"
     printf '%s\n' 'xenpack-trace 1' '0 20480 20480 0 0 0' '3000 20480 20480 0 0 0' \
         '3500 81920 81920 0 0 0' '11500 81920 81920 0 0 0' '13000 256000 256000 0 0 0' \
