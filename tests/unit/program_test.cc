@@ -49,6 +49,15 @@ TEST_F(ProgramTest, HowMuchEverItSaysTheEndOfItIsKept) {
                 EndsWith(" [2J!"));
 }
 
+TEST_F(ProgramTest, WhatItSaysWaitsForASlowWatcher) {
+    // 04000: O_NONBLOCK, with which a write fails where the pipe is full.
+    EXPECT_THAT(run("flags=$(awk '/^flags/ { print $2 }' /proc/$$/fdinfo/2); "
+                    "[ $((flags & 04000)) -eq 0 ] && echo it waits >&2; exit 1")
+                    .error()
+                    .what,
+                EndsWith("it waits"));
+}
+
 TEST_F(ProgramTest, AProgramThatIsNotThereIsSaidAtOnce) {
     const auto missing = Program::run(loop_, "/nowhere/vif-xenpack", {"vif-xenpack"},
                                       [](const Expected<void>&) { FAIL(); });
