@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "hotplug/loop_device.h"
 #include "hotplug/snapshot.h"
@@ -48,6 +49,67 @@ Expected<void> hand_over(Store& store, const std::string& path, const std::strin
         done = store.write(path + "/physical-device", number);
     }
     return done ? store.write(path + "/hotplug-status", "connected") : done;
+}
+
+// ---- Shared with others.
+
+// What is written to in the end: a block device, or a file.
+struct Medium {
+    bool is_device = false;
+    dev_t device = 0;
+    ino_t file = 0;
+    bool operator==(const Medium&) const = default;
+};
+
+std::optional<Medium> medium_of(const std::string& path) {
+    struct stat status {};
+    if (stat(path.c_str(), &status) != 0) {
+        return std::nullopt;
+    }
+    return S_ISBLK(status.st_mode) ? Medium{true, status.st_rdev, 0}
+                                   : Medium{false, status.st_dev, status.st_ino};
+}
+
+std::string number_of(const Medium& medium) {
+    return medium.is_device ? device_number(major(medium.device), minor(medium.device)) : "";
+}
+
+// One that migrates to its own host is there twice, and only one of the two runs.
+bool is_same_zone(Store& store, const std::string& domain, const std::string& other) {
+    const auto vm = store.read(fmt::format("/local/domain/{}/vm", domain));
+    return vm && vm == store.read(fmt::format("/local/domain/{}/vm", other));
+}
+
+// Whether a disk in the store, whoever has set it up, is on that medium, and one of the two may
+// write to it.
+bool clashes(Store& store, const std::string& path, const Medium& medium, bool writes) {
+    const auto params = parse_disk_params(store.read(path + "/params").value_or(""));
+    const bool shares =
+        (params && medium_of(params->base) == medium) ||
+        (medium.is_device && store.read(path + "/physical-device") == number_of(medium));
+    const bool overlaid = params && params->overlay;
+    return shares && (writes || (!overlaid && store.read(path + "/mode") != "r"));
+}
+
+// Two that write to one disk, or one to what another reads, destroy each other's files.
+Expected<void> refuse_shared(Store& store, const Backend& backend, const std::string& base,
+                             bool writes) {
+    const std::string self = std::to_string(backend.domid);
+    const auto medium = medium_of(base);
+    for (const std::string& domain : store.list(std::string(kBackends))) {
+        for (const std::string& disk : store.list(fmt::format("{}/{}", kBackends, domain))) {
+            const bool is_this = domain == self && disk == std::to_string(backend.devid);
+            if (medium && !is_this &&
+                clashes(store, fmt::format("{}/{}/{}", kBackends, domain, disk), *medium, writes) &&
+                (domain == self || !is_same_zone(store, self, domain))) {
+                return fail_with(EBUSY,
+                                 "the disk {} is in use by domain {}: give one of them another, "
+                                 "or both access=ro",
+                                 base, domain);
+            }
+        }
+    }
+    return {};
 }
 
 // ---- With an overlay.
@@ -108,7 +170,13 @@ Expected<DeviceNumber> snapshot_over(const LoopDevice& base, std::uint64_t secto
 }
 
 Expected<void> add_overlaid(Store& store, const Backend& backend, const std::string& path,
-                            const DiskParams& params) {
+                            const DiskParams& params, AddedFor whom) {
+    // A fork's base is its template's, which sealing has frozen.
+    if (whom == AddedFor::kDomain) {
+        if (auto shared = refuse_shared(store, backend, params.base, false); !shared) {
+            return shared;
+        }
+    }
     const auto names = names_of(store, backend, params);
     const auto base = names ? base_device(params.base) : tl::unexpected(names.error());
     const auto sectors = base ? sectors_of(base->path) : tl::unexpected(base.error());
@@ -139,35 +207,14 @@ Expected<void> add_overlaid(Store& store, const Backend& backend, const std::str
 
 // ---- Without.
 
-// Another domain that has the device, where one of the two may write to it.
-Expected<void> refuse_shared(Store& store, const Backend& backend, const std::string& number,
-                             bool writes) {
-    for (const std::string& domain : store.list(std::string(kBackends))) {
-        for (const std::string& disk : store.list(fmt::format("{}/{}", kBackends, domain))) {
-            const std::string other = fmt::format("{}/{}/{}", kBackends, domain, disk);
-            const bool self =
-                domain == std::to_string(backend.domid) && disk == std::to_string(backend.devid);
-            if (!self && store.read(other + "/physical-device") == number &&
-                (writes || store.read(other + "/mode") != "r")) {
-                return fail_with(EBUSY,
-                                 "the disk is in use by domain {}: give one of them another, "
-                                 "or both access=ro",
-                                 domain);
-            }
-        }
-    }
-    return {};
-}
-
-Expected<void> add_device(Store& store, const Backend& backend, const std::string& path,
-                          const std::string& base, const std::string& number, bool writes) {
+Expected<void> add_device(Store& store, const std::string& path, const std::string& base,
+                          const std::string& number, bool writes) {
     const guest::Fd held(::open(base.c_str(), O_RDONLY | O_CLOEXEC | (writes ? O_EXCL : 0)));
     if (!held) {
         return fail_with(errno, "the disk {} cannot be used: {}{}", base, std::strerror(errno),
                          errno == EBUSY ? ": this host has mounted it, or uses it otherwise" : "");
     }
-    const auto shared = refuse_shared(store, backend, number, writes);
-    return shared ? hand_over(store, path, base, number) : shared;
+    return hand_over(store, path, base, number);
 }
 
 Expected<void> add_file(Store& store, const std::string& path, const std::string& base,
@@ -200,8 +247,11 @@ Expected<void> add_plain(Store& store, const Backend& backend, const std::string
     if (stat(base.c_str(), &status) != 0) {
         return fail_with(errno, "the disk {} cannot be used: {}", base, std::strerror(errno));
     }
+    if (auto shared = refuse_shared(store, backend, base, writes); !shared) {
+        return shared;
+    }
     if (S_ISBLK(status.st_mode)) {
-        return add_device(store, backend, path, base,
+        return add_device(store, path, base,
                           device_number(major(status.st_rdev), minor(status.st_rdev)), writes);
     }
     if (S_ISREG(status.st_mode)) {
@@ -242,7 +292,7 @@ Expected<void> block_add(Store& store, const Backend& backend, const std::string
             "it was the disk of a fork, which has ended, and what the fork had written has gone "
             "with it: a fork with a disk cannot be restored");
     }
-    return params->overlay ? add_overlaid(store, backend, path, *params)
+    return params->overlay ? add_overlaid(store, backend, path, *params, whom)
                            : add_plain(store, backend, path, params->base);
 }
 

@@ -70,6 +70,14 @@ check "and up" zone_up d
 check "it writes" zone_do d disk-write 9 itself
 check "its disk is connected" is "$(backend vbd d 51712 hotplug-status)" = connected
 loop=$(backend vbd d 51712 node)
+in_use() { # NAME WORD: no zone of that name comes of the disk, as another has it
+    ! zone_create "$1" memory=96 "xdisk=$2" || return 1
+    grep -q "in use by domain $(zone_domid d)" "$lab_state/$1.xl" || { cat "$lab_state/$1.xl" && return 1; }
+}
+check "the file, in use, is given to no other to write" in_use e "$image"
+check "nor as the base of an overlay, while it is written to" in_use e "$image;"
+ln -s "$image" "$lab_state/same.img"
+check "by another name neither" in_use e "$lab_state/same.img"
 check "its loop device, in use, is given to no other to write" bash -c '. /lab/lab.sh; trap - EXIT; ! zone_create e memory=96 "xdisk='"$loop"'"'
 check "and it is told who has it" grep -q "in use by domain" "$lab_state/e.xl"
 check "it is destroyed" xl destroy d
