@@ -30,7 +30,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct or a promise below changes. A plugin of another number is refused. */
-#define XENPACK_TOOLSTACK_VERSION 3u
+#define XENPACK_TOOLSTACK_VERSION 4u
 #define XENPACK_TOOLSTACK_SYMBOL "xenpack_toolstack"
 
 /* Exit status of a program whose plugin does not fit this hypervisor (EX_CONFIG of sysexits.h). */
@@ -173,11 +173,64 @@ struct xenpack_domain_config {
     uint64_t max_memory_kib; /* xl.cfg maxmem=, or memory= where there is none */
 };
 
+/* Where the host's memory is, beside what its domains hold (xenpack_domain.current_kib). All of it,
+ * what they hold and what is below in xenpack_domain_books is total_kib, but for what the hypervisor
+ * took at its boot and tells nobody of. */
+struct xenpack_host_books {
+    uint64_t total_kib;   /* as in xenpack_host */
+    uint64_t free_kib;    /* in no use: with what is claimed, and what waits to be scrubbed */
+    uint64_t claimed_kib; /* of that: promised by Xen to domains being built */
+    uint64_t map_kib;     /* the hypervisor's tables with an entry for each page of the host */
+    uint64_t shared_kib;  /* pages that several domains share, each counted once: in no current_kib */
+    uint64_t saved_kib;   /* what more it would be if each domain had a page of its own for them */
+};
+
+/* What a domain takes besides current_kib. */
+struct xenpack_domain_books {
+    uint64_t paging_kib;  /* set aside for its page tables, in use or not */
+    uint64_t records_kib; /* what the hypervisor keeps of it; estimated */
+    uint64_t nodes;       /* bit N: new memory of it is taken from NUMA node N */
+};
+
+/* Of a processor that is not there, or is offline; of one in no pool. */
+#define XENPACK_NONE UINT32_MAX
+
+struct xenpack_node {
+    uint64_t size_kib; /* what its addresses span, holes among them; 0: it has no memory, or is none */
+    uint64_t free_kib;
+};
+
+struct xenpack_cpu {
+    uint32_t node;
+    uint32_t socket;
+    uint32_t core; /* within its socket: two with the same are threads of one */
+    uint32_t pool; /* whose domains may run on it */
+};
+
+/* The caller gives the arrays and how much room they have; the call says how much there is. Numbers
+ * may have holes: the index is the number. Node N's distances begin at N * nodes_n; 10 is its own,
+ * 0 that none is known. */
+struct xenpack_topology {
+    struct xenpack_node *nodes;
+    uint32_t *distances; /* room for the square of nodes_capacity */
+    size_t nodes_capacity;
+    size_t nodes_n;
+    struct xenpack_cpu *cpus;
+    size_t cpus_capacity;
+    size_t cpus_n;
+};
+
 /* What the start of a domain takes from the host's free memory, from first to last. */
 struct xenpack_start_cost {
     uint64_t memory_kib;   /* its pages at start */
     uint64_t overhead_kib; /* beside them: paging pool (by its ceiling), build, Xen's own records */
     uint8_t uuid[16];      /* zero where the configuration names none */
+};
+
+/* What a fork of a template takes of it until it is ready, with next to nothing to do. */
+struct xenpack_fork_cost {
+    uint64_t memory_kib;   /* what it will have written to by then; by what others did */
+    uint64_t overhead_kib; /* beside that: paging pool, the hypervisor's records */
 };
 
 /*
@@ -283,6 +336,12 @@ struct xenpack_toolstack_ops {
     /* -ENODATA where no toolstack recorded one (a domain not built by libxl). */
     int (*domain_config)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16],
                          struct xenpack_domain_config *config_r);
+    /* What only accounting asks for; not read together with anything else. */
+    int (*host_books)(struct xenpack_toolstack *ts, struct xenpack_host_books *books_r);
+    int (*domain_books)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16],
+                        struct xenpack_domain_books *books_r);
+    /* 1: there is more than room for it; both numbers are set, and nothing else. */
+    int (*topology)(struct xenpack_toolstack *ts, struct xenpack_topology *topology);
     /*
      * Sets the balloon target: the domain's limit in Xen, its populate-on-demand target, and its
      * memory/target, which its balloon driver follows. Nothing is changed if the domain is gone,
@@ -325,6 +384,9 @@ struct xenpack_toolstack_ops {
      */
     int (*seal)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16],
                 const char *name, uint64_t timeout_ms, xenpack_done done, void *arg);
+    /* Of a sealed template. -EINVAL: it is none. */
+    int (*fork_cost)(struct xenpack_toolstack *ts, uint32_t domid, const uint8_t uuid[16],
+                     struct xenpack_fork_cost *cost_r);
     /* -ENOMEM: Xen has not enough memory. -EEXIST: the name is taken. */
     int (*fork)(struct xenpack_toolstack *ts, const struct xenpack_fork_request *request,
                 xenpack_fork_done done, void *arg);

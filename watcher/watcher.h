@@ -57,6 +57,8 @@ class Watcher final : public Zones::Mediator,
 
     // Control::Mediator
     [[nodiscard]] nlohmann::json status() override;
+    [[nodiscard]] Expected<nlohmann::json> account() override;
+    [[nodiscard]] Expected<nlohmann::json> cost(const nlohmann::json& asked) override;
     [[nodiscard]] Expected<nlohmann::json> set_zone(const std::string& zone,
                                                     const nlohmann::json& settings) override;
     [[nodiscard]] Expected<void> reload() override;
@@ -137,6 +139,11 @@ class Watcher final : public Zones::Mediator,
     // With so much kept for forks.
     [[nodiscard]] StartSupply supply_beside(std::uint64_t forks_kib) const;
     [[nodiscard]] nlohmann::json reservations_json() const;
+    // Who holds what: in watcher_account.cc.
+    struct Counted;
+    [[nodiscard]] Expected<Counted> count();
+    [[nodiscard]] Expected<Counted> count_once();
+    [[nodiscard]] Expected<nlohmann::json> fork_cost(const std::string& name);
     // Templates and forks: in watcher_fork.cc.
     [[nodiscard]] Expected<void> look_at_forks();
     // What the plan promises to zones is not the forks'.

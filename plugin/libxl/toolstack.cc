@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "plugin/libxl/books.h"
 #include "plugin/libxl/created_config.h"
 #include "plugin/libxl/destroy.h"
 #include "plugin/libxl/domain_watch.h"
@@ -176,6 +177,15 @@ int answer(xenpack_toolstack* opaque, Call&& call) noexcept {
     }
 }
 
+// 0 and the value in its place, or the failure.
+template <class Value>
+Expected<int> put(Expected<Value> result, Value* value_r) {
+    return std::move(result).map([value_r](Value value) {
+        *value_r = value;
+        return 0;
+    });
+}
+
 // 0, or the failure.
 Expected<int> done(Expected<void> result) {
     return result ? Expected<int>(0) : tl::unexpected(std::move(result.error()));
@@ -195,14 +205,7 @@ const char* table_last_error(xenpack_toolstack* ts) {
 }
 
 int table_host(xenpack_toolstack* ts, xenpack_host* host_r) {
-    return answer(ts, [&](Toolstack& t) -> Expected<int> {
-        auto host = t.xen->host();
-        if (!host) {
-            return tl::unexpected(host.error());
-        }
-        *host_r = *host;
-        return 0;
-    });
+    return answer(ts, [&](Toolstack& t) { return put(t.xen->host(), host_r); });
 }
 
 int table_refresh(xenpack_toolstack* ts, xenpack_domain* domains, std::size_t capacity) {
@@ -233,13 +236,24 @@ int table_domain(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t 
 
 int table_domain_config(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16],
                         xenpack_domain_config* config_r) {
-    return answer(ts, [&](Toolstack& t) -> Expected<int> {
-        auto config = created_config(*t.xen, *t.xl, {domid, uuid});
-        if (!config) {
-            return tl::unexpected(config.error());
-        }
-        *config_r = *config;
-        return 0;
+    return answer(ts, [&](Toolstack& t) {
+        return put(created_config(*t.xen, *t.xl, {domid, uuid}), config_r);
+    });
+}
+
+int table_host_books(xenpack_toolstack* ts, xenpack_host_books* books_r) {
+    return answer(ts, [&](Toolstack& t) { return put(host_books(*t.xen), books_r); });
+}
+
+int table_domain_books(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16],
+                       xenpack_domain_books* books_r) {
+    return answer(ts,
+                  [&](Toolstack& t) { return put(domain_books(*t.xen, domid, uuid), books_r); });
+}
+
+int table_topology(xenpack_toolstack* ts, xenpack_topology* found) {
+    return answer(ts, [&](Toolstack& t) {
+        return topology(*t.xen, *found).map([](bool all) { return all ? 0 : 1; });
     });
 }
 
@@ -266,14 +280,7 @@ int table_set_limit(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8
 }
 
 int table_start_cost(xenpack_toolstack* ts, const char* config_json, xenpack_start_cost* cost_r) {
-    return answer(ts, [&](Toolstack& t) -> Expected<int> {
-        auto cost = start_cost(*t.xl, config_json);
-        if (!cost) {
-            return tl::unexpected(cost.error());
-        }
-        *cost_r = *cost;
-        return 0;
-    });
+    return answer(ts, [&](Toolstack& t) { return put(start_cost(*t.xl, config_json), cost_r); });
 }
 
 int table_fork_missing(xenpack_toolstack* ts, char* missing, std::size_t size) {
@@ -301,6 +308,13 @@ int table_seal(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uu
         Sealing::Request request{domid, copy_uuid(uuid), name, timeout_ms, std::move(*missing)};
         return done(
             t.jobs.add(std::make_unique<Sealing>(*t.tools, std::move(request), called, arg)));
+    });
+}
+
+int table_fork_cost(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16],
+                    xenpack_fork_cost* cost_r) {
+    return answer(ts, [&](Toolstack& t) {
+        return put(fork_cost(*t.xen, *t.templates, domid, uuid), cost_r);
     });
 }
 
@@ -356,6 +370,9 @@ constexpr xenpack_toolstack_ops kTable{
     table_refresh,
     table_domain,
     table_domain_config,
+    table_host_books,
+    table_domain_books,
+    table_topology,
     table_set_target,
     table_set_limit,
     table_start_cost,
@@ -363,6 +380,7 @@ constexpr xenpack_toolstack_ops kTable{
     nullptr,
     table_fork_missing,
     table_seal,
+    table_fork_cost,
     table_fork,
     table_destroy,
     table_adopt,

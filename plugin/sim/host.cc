@@ -15,10 +15,6 @@ constexpr std::uint64_t kPageKib = 4;
 // libxl: 256 pages for each vCPU and one page for each MiB of maxmem, for the tables of its memory.
 constexpr std::uint64_t kPagingPerVcpuKib = 1024;
 constexpr std::uint64_t kPagingShare = 256;
-// libxl's slack for a PVH or HVM guest (LIBXL_HVM_EXTRA_MEMORY): Xen's records, grant tables,
-// rings.
-constexpr std::uint64_t kRecordsKib = 2048;
-
 // Choice: what a kernel that wakes up in a fork writes at once. In the lab a fork of 256 MiB had 2
 // to 4 MiB of its own after 20 s of light work.
 constexpr std::uint64_t kWrittenAtOnceKib = 2048;
@@ -37,7 +33,7 @@ std::uint64_t most_kib(const DomainConfig& config) {
 std::uint64_t overhead_of(const DomainConfig& config) {
     const std::uint64_t tables = (most_kib(config) + kPagingShare - 1) / kPagingShare;
     const std::uint64_t paging = config.vcpus * kPagingPerVcpuKib + tables;
-    return (paging + kPageKib - 1) / kPageKib * kPageKib + kRecordsKib;
+    return (paging + kPageKib - 1) / kPageKib * kPageKib + Host::kRecordsKib;
 }
 
 HostConfig possible(HostConfig config) {

@@ -66,6 +66,10 @@ inline constexpr std::uint64_t kLimitSlackKib = 1024;
 
 class Host {
   public:
+    // libxl's slack for a PVH or HVM guest (LIBXL_HVM_EXTRA_MEMORY): Xen's records, grant tables,
+    // rings.
+    static constexpr std::uint64_t kRecordsKib = 2048;
+
     // Xen's and dom0's memory is cut to the total where it is over.
     explicit Host(const HostConfig& config);
 

@@ -287,6 +287,38 @@ int table_domain_config(xenpack_toolstack* ts, std::uint32_t domid, const std::u
     });
 }
 
+int table_host_books(xenpack_toolstack* ts, xenpack_host_books* books_r) {
+    return answer(ts, [&](Toolstack& t) -> Expected<int> {
+        *books_r = t.world().host_books();
+        return 0;
+    });
+}
+
+int table_domain_books(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16],
+                       xenpack_domain_books* books_r) {
+    return answer(ts, [&](Toolstack& t) {
+        return put(t.world().domain_books(domid, uuid_in(uuid)), books_r);
+    });
+}
+
+// One node, and processors that have nothing in common.
+int table_topology(xenpack_toolstack* ts, xenpack_topology* topology) {
+    return answer(ts, [&](Toolstack& t) -> Expected<int> {
+        const xenpack_host host = t.world().host();
+        topology->nodes_n = 1;
+        topology->cpus_n = host.cpus;
+        if (topology->nodes_capacity < 1 || topology->cpus_capacity < host.cpus) {
+            return 1;
+        }
+        topology->nodes[0] = {host.total_kib, host.free_kib};
+        topology->distances[0] = 10;
+        for (std::uint32_t cpu = 0; cpu < host.cpus; ++cpu) {
+            topology->cpus[cpu] = {0, 0, cpu, 0};
+        }
+        return 0;
+    });
+}
+
 // Both ways are the same here: there is no other toolstack to wait for.
 int table_set_target(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16],
                      std::uint64_t target_kib, std::uint64_t static_max_kib, int keep_limit,
@@ -324,6 +356,12 @@ World::Done call_of(xenpack_done called, void* arg) {
     return [called, arg](int result, const std::string& why, const xenpack_fork_result*) {
         called(arg, result, why.c_str());
     };
+}
+
+int table_fork_cost(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16],
+                    xenpack_fork_cost* cost_r) {
+    return answer(
+        ts, [&](Toolstack& t) { return put(t.world().fork_cost(domid, uuid_in(uuid)), cost_r); });
 }
 
 int table_seal(xenpack_toolstack* ts, std::uint32_t domid, const std::uint8_t uuid[16],
@@ -411,6 +449,9 @@ constexpr xenpack_toolstack_ops kTable{
     table_refresh,
     table_domain,
     table_domain_config,
+    table_host_books,
+    table_domain_books,
+    table_topology,
     table_set_target,
     table_set_limit,
     table_start_cost,
@@ -418,6 +459,7 @@ constexpr xenpack_toolstack_ops kTable{
     table_close_store,
     table_fork_missing,
     table_seal,
+    table_fork_cost,
     table_fork,
     table_destroy,
     table_adopt,

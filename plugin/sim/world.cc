@@ -414,6 +414,41 @@ Expected<xenpack_domain_config> World::domain_config(std::uint32_t domid, const 
     });
 }
 
+// Templates keep their pages here, so that none is nobody's.
+xenpack_host_books World::host_books() const {
+    xenpack_host_books books{};
+    books.total_kib = host_.config().total_kib;
+    books.free_kib = host_.free_kib();
+    books.map_kib = host_.config().xen_kib;
+    for (const auto& domain : host_.domains()) {
+        books.saved_kib += domain->fork ? domain->fork->shared_kib : 0;
+    }
+    return books;
+}
+
+Expected<xenpack_domain_books> World::domain_books(std::uint32_t domid, const Uuid& uuid) const {
+    if (domid == 0 && uuid == Uuid{}) {
+        return xenpack_domain_books{.paging_kib = 0, .records_kib = 0, .nodes = 1};
+    }
+    return find(domid, uuid).map([](const Zone* zone) {
+        const std::uint64_t records = std::min(Host::kRecordsKib, zone->domain->overhead_kib);
+        return xenpack_domain_books{
+            .paging_kib = zone->domain->overhead_kib - records, .records_kib = records, .nodes = 1};
+    });
+}
+
+Expected<xenpack_fork_cost> World::fork_cost(std::uint32_t domid, const Uuid& uuid) const {
+    const auto found = find(domid, uuid);
+    if (!found || (*found)->life != Life::sealed) {
+        return found ? fail_with(EINVAL, "domain {} is no template", domid)
+                     : tl::unexpected(found.error());
+    }
+    const Domain& domain = *(*found)->domain;
+    const std::uint64_t whole = Host::fork_cost_kib(domain.config);
+    return xenpack_fork_cost{.memory_kib = whole - domain.overhead_kib,
+                             .overhead_kib = domain.overhead_kib};
+}
+
 // ---- what is done -------------------------------------------------------------------------------
 
 Expected<World::Zone*> World::find_settable(std::uint32_t domid, const Uuid& uuid) const {

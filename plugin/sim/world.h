@@ -53,6 +53,9 @@ class World {
     [[nodiscard]] Expected<xenpack_domain> domain(std::uint32_t domid, const Uuid& uuid) const;
     [[nodiscard]] Expected<xenpack_domain_config> domain_config(std::uint32_t domid,
                                                                 const Uuid& uuid) const;
+    [[nodiscard]] xenpack_host_books host_books() const;
+    [[nodiscard]] Expected<xenpack_domain_books> domain_books(std::uint32_t domid,
+                                                              const Uuid& uuid) const;
     struct Target {
         std::uint64_t kib = 0;
         std::uint64_t static_max_kib = 0;
@@ -70,6 +73,8 @@ class World {
     [[nodiscard]] std::vector<std::string> fork_missing() const;
     [[nodiscard]] Expected<void> seal(std::uint32_t domid, const Uuid& uuid,
                                       const std::string& name, std::int64_t timeout_ms, Done done);
+    [[nodiscard]] Expected<xenpack_fork_cost> fork_cost(std::uint32_t domid,
+                                                        const Uuid& uuid) const;
     struct ForkOrder {
         std::uint32_t template_domid = 0;
         Uuid template_uuid{};

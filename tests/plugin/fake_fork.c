@@ -227,7 +227,7 @@ int xc_vcpu_setaffinity(xc_interface* xch, uint32_t domid, int vcpu, xc_cpumap_t
 int xc_domain_node_getaffinity(xc_interface* xch, uint32_t domind, xc_nodemap_t nodemap) {
     (void)xch;
     (void)domind;
-    nodemap[0] = 1;
+    nodemap[0] = forking.nodes ? forking.nodes : 1;
     return hypercall("xc_domain_node_getaffinity");
 }
 

@@ -25,6 +25,8 @@ using ::testing::HasSubstr;
 
 struct FakeMediator final : Control::Mediator {
     json status() override { return {{"version", "1"}}; }
+    Expected<json> account() override { return json::object(); }
+    Expected<json> cost(const json&) override { return json::object(); }
     Expected<json> set_zone(const std::string& zone, const json& settings) override {
         if (zone == "gone") {
             return fail_with(ENOENT, "there is no zone gone");

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "watcher/cli/account_view.h"
 #include "watcher/cli/config_view.h"
 #include "watcher/cli/event_view.h"
 #include "watcher/cli/start_request.h"
@@ -41,6 +42,26 @@ json sample_status() {
 })json");
 }
 
+json sample_account() {
+    return json::parse(R"json({
+      "host": {"total_kib": 4194304, "dom0_kib": 819200, "zones_kib": 524288, "forks_kib": 3072,
+               "templates_kib": 51200, "others_kib": 0, "shared_kib": 204800, "saved_kib": 102400,
+               "paging_kib": 4096, "records_kib": 369, "map_kib": 40960, "free_kib": 2545535,
+               "claimed_kib": 0, "promised_to_starts_kib": 65536, "remainder_kib": 784,
+               "at_rest": true},
+      "nodes": [{"node": 0, "size_kib": 2097152, "free_kib": 1272767, "cpus": 2,
+                 "distances": [10, 20]},
+                {"node": 2, "size_kib": 2097152, "free_kib": 1272768, "cpus": 2,
+                 "distances": [20, 10]}],
+      "domains": [
+        {"name": "base\u001b[2J", "domid": 3, "kind": "template", "own_kib": 51200,
+         "shared_kib": 204800, "paging_kib": 1024, "records_kib": 123, "takes_kib": 52347,
+         "frees_kib": null, "sized_kib": 262144, "nodes": [0, 2]}],
+      "families": [{"template": "base\u001b[2J", "domid": 3, "forks": 1, "shared_kib": 204800,
+                    "takes_kib": 261120, "sized_kib": 524288}]
+})json");
+}
+
 json sample_families() {
     return json::parse(R"json({
       "templates": [{"name": "base\u001b[2J", "domid": 3, "state": "sealed", "identity": "guest",
@@ -66,6 +87,43 @@ TEST(StatusView, ShowsTemplatesAndForksApartFromWhatIsNotManaged) {
                                 "  job-1 (4)  2M of its own  ready, of base\n"
                                 "  job-2 (5)  3M of its own  not ready, of base\n"));
     EXPECT_THAT(text, HasSubstr("not managed:\n  old (5)  1G  maxmem is not above memory\n"));
+}
+
+TEST(AccountView, ShowsWhoHasWhatAndWhatThatAddsUpTo) {
+    EXPECT_EQ(render_account(sample_account(), {}),
+              "DOMAIN       DOMID  KIND      OWN  SHARED  PAGING   XEN  TAKES  FREES  NODES\n"
+              "base\\x1b[2J      3  template  50M    200M      1M  123K  51.1M      -  0,2\n"
+              "\nfamilies:\n"
+              "  base\\x1b[2J and 1 of its forks  255M for 512M, 200M of it shared\n"
+              "\nNODE  SIZE     FREE  CPUS  DISTANCES\n"
+              "   0    2G  1242.9M     2  10,20\n"
+              "   2    2G  1242.9M     2  20,10\n"
+              "\nhost  4G\n"
+              "        800M   19.53%  dom0\n"
+              "        512M   12.50%  zones\n"
+              "          3M    0.07%  forks, their own pages\n"
+              "         50M    1.22%  templates, their own pages\n"
+              "        200M    4.88%  shared by templates and forks: 100M more without sharing\n"
+              "          4M    0.10%  the domains' page tables\n"
+              "        369K    0.01%  Xen's records of domains, estimated\n"
+              "         40M    0.98%  Xen's tables of the host's pages\n"
+              "     2485.9M   60.69%  free: 64M promised to starts\n"
+              "        784K    0.02%  not explained: Xen itself\n");
+}
+
+TEST(AccountView, SaysWhereMemoryMovedWhileItWasCounted) {
+    json account = sample_account();
+    account["host"]["remainder_kib"] = -2048;
+    account["host"]["at_rest"] = false;
+    account["nodes"].erase(1);
+    const std::string text = render_account(account, {});
+    EXPECT_THAT(text, HasSubstr("-2M   -0.05%  not explained: Xen itself, and what moved"));
+    EXPECT_THAT(text, Not(HasSubstr("NODE "))) << "of one node there is nothing to tell";
+}
+
+TEST(AccountView, ACostIsALine) {
+    EXPECT_EQ(render_cost({{"size_kib", 5632}, {"memory_kib", 4096}, {"overhead_kib", 1536}}),
+              "5.5M: 4M of memory, 1.5M beside it\n");
 }
 
 TEST(StatusView, TemplatesAreATable) {

@@ -31,6 +31,12 @@ using testing::run_until;
 
 struct FakeMediator final : Control::Mediator {
     json status() override { return status_answer; }
+    Expected<json> account() override { return account_answer; }
+    Expected<json> cost(const json& asked) override {
+        ++calls;
+        cost_asked = asked;
+        return cost_answer;
+    }
     Expected<json> set_zone(const std::string& zone, const json& settings) override {
         ++calls;
         zone_asked = zone;
@@ -78,6 +84,9 @@ struct FakeMediator final : Control::Mediator {
     Expected<void> forks_answer;
     std::vector<std::pair<std::string, json>> forks_asked;
     json status_answer = {{"version", "1"}};
+    Expected<json> account_answer = json{{"host", 1}};
+    Expected<json> cost_answer = json{{"size_kib", 5}};
+    json cost_asked;
     Expected<json> zone_answer = json{{"name", "web"}};
     Expected<void> reload_answer;
     Expected<void> reserve_answer;
@@ -117,6 +126,19 @@ class ControlTest : public ::testing::Test {
 TEST_F(ControlTest, AnswersStatusAsTheMediatorGivesIt) {
     EXPECT_EQ(ask(get("/v1/status")), 200);
     EXPECT_EQ(answer_, mediator_.status_answer);
+    EXPECT_EQ(ask(get("/v1/account")), 200);
+    EXPECT_EQ(answer_, *mediator_.account_answer);
+    EXPECT_EQ(ask(post("/v1/account", "{}")), 405);
+}
+
+TEST_F(ControlTest, CostIsAskedWithAnObject) {
+    EXPECT_EQ(ask(post("/v1/cost", R"({"template":"base"})")), 200);
+    EXPECT_EQ(answer_, *mediator_.cost_answer);
+    EXPECT_EQ(mediator_.cost_asked, (json{{"template", "base"}}));
+    EXPECT_EQ(ask(post("/v1/cost", "[]")), 400);
+    EXPECT_EQ(ask(get("/v1/cost")), 405);
+    mediator_.cost_answer = fail_with(ENOENT, "there is no nosuch");
+    EXPECT_EQ(ask(post("/v1/cost", R"({"template":"nosuch"})")), 404);
 }
 
 TEST_F(ControlTest, ShowsNamesThatAreNotUtf8WithReplacements) {

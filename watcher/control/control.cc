@@ -68,6 +68,10 @@ HttpResponse refuse(const Error& error) {
     return refuse(status_for(error), error.what);
 }
 
+HttpResponse reply(const Expected<json>& result) {
+    return result ? reply(200, *result) : refuse(result.error());
+}
+
 std::optional<std::uint64_t> parse_id(const std::string& text) {
     std::uint64_t id = 0;
     const char* end = text.data() + text.size();
@@ -98,12 +102,13 @@ class SocketControl final : public Control {
     }
 
     void answer(std::uint64_t request, const Expected<json>& result) override {
-        server_->answer(request, result ? reply(200, *result) : refuse(result.error()));
+        server_->answer(request, reply(result));
     }
 
   private:
     HttpResponse respond(const HttpRequest& request);
     HttpResponse set_zone(const std::string& zone, const std::string& body);
+    HttpResponse cost(const std::string& body);
     HttpResponse reload();
     HttpResponse reserve(const HttpRequest& request);
     // For what is answered later: takes a request with an object for a body.
@@ -128,6 +133,12 @@ HttpResponse SocketControl::respond(const HttpRequest& request) {
     if (is("status")) {
         return request.method == "GET" ? reply(200, mediator_.status())
                                        : refuse_method(request, "GET");
+    }
+    if (is("account")) {
+        return request.method == "GET" ? reply(mediator_.account()) : refuse_method(request, "GET");
+    }
+    if (is("cost")) {
+        return request.method == "POST" ? cost(request.body) : refuse_method(request, "POST");
     }
     if (is("events")) {
         return request.method == "GET" ? HttpResponse{200, {}, true}
@@ -157,11 +168,13 @@ HttpResponse SocketControl::set_zone(const std::string& zone, const std::string&
     if (!settings.is_object() || settings.empty()) {
         return refuse(400, "the body must be a JSON object with at least one setting");
     }
-    const auto result = mediator_.set_zone(zone, settings);
-    if (!result) {
-        return refuse(result.error());
-    }
-    return reply(200, *result);
+    return reply(mediator_.set_zone(zone, settings));
+}
+
+HttpResponse SocketControl::cost(const std::string& body) {
+    const json asked = json::parse(body, nullptr, false);
+    return asked.is_object() ? reply(mediator_.cost(asked))
+                             : refuse(400, "the body must be a JSON object");
 }
 
 HttpResponse SocketControl::reload() {

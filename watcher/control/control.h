@@ -4,6 +4,8 @@
 // daemon; it must not decide, and it must not touch Xen.
 //
 //   GET    /v1/status               the whole view, as written in xenpack-api(7)
+//   GET    /v1/account              who holds every page of the host
+//   POST   /v1/cost                 {"config":TEXT|"template":NAME}: what a start would take
 //   GET    /v1/events               decisions as they happen: an object a line, chunked, open-ended
 //   POST   /v1/zones/ZONE/settings  {"floor_kib":N|null,"ceiling_kib":..,"weight":..,"pin_kib":..}
 //   POST   /v1/reload               reads the configuration again
@@ -48,6 +50,9 @@ class Control {
       public:
         virtual ~Mediator() = default;
         [[nodiscard]] virtual nlohmann::json status() = 0;
+        [[nodiscard]] virtual Expected<nlohmann::json> account() = 0;
+        // `asked` is an object.
+        [[nodiscard]] virtual Expected<nlohmann::json> cost(const nlohmann::json& asked) = 0;
         // `settings` is an object, its members checked by the callee. Returns the zone as in
         // status.
         [[nodiscard]] virtual Expected<nlohmann::json> set_zone(const std::string& zone,

@@ -159,6 +159,38 @@ Expected<xenpack_domain_config> Toolstack::domain_config(std::uint32_t domid, co
     });
 }
 
+Expected<xenpack_host_books> Toolstack::host_books() {
+    xenpack_host_books books{};
+    return checked(ops_->host_books(ts_, &books)).map([&] { return books; });
+}
+
+Expected<xenpack_domain_books> Toolstack::domain_books(std::uint32_t domid, const Uuid& uuid) {
+    xenpack_domain_books books{};
+    return checked(ops_->domain_books(ts_, domid, uuid.data(), &books)).map([&] { return books; });
+}
+
+Expected<Topology> Toolstack::topology() {
+    Topology found;
+    xenpack_topology asked{};
+    for (;;) {
+        found.nodes.resize(asked.nodes_n);
+        found.distances.resize(asked.nodes_n * asked.nodes_n);
+        found.cpus.resize(asked.cpus_n);
+        asked.nodes = found.nodes.data();
+        asked.distances = found.distances.data();
+        asked.nodes_capacity = found.nodes.size();
+        asked.cpus = found.cpus.data();
+        asked.cpus_capacity = found.cpus.size();
+        const int r = ops_->topology(ts_, &asked);
+        if (const auto ok = checked(r); !ok) {
+            return tl::unexpected(ok.error());
+        }
+        if (r == 0) {
+            return found;
+        }
+    }
+}
+
 Expected<void> Toolstack::set_target(std::uint32_t domid, const Uuid& uuid,
                                      std::uint64_t target_kib, std::uint64_t static_max_kib,
                                      bool keep_limit, xenpack_target_way way) {
@@ -232,6 +264,14 @@ Expected<void> Toolstack::seal(std::uint32_t domid, const Uuid& uuid, const std:
     return begin(std::move(done), [&](xenpack_done called, void* arg) {
         return ops_->seal(ts_, domid, uuid.data(), name.c_str(), timeout_ms, called, arg);
     });
+}
+
+Expected<xenpack_fork_cost> Toolstack::fork_cost(std::uint32_t domid, const Uuid& uuid) {
+    if (auto ok = can_fork(); !ok) {
+        return tl::unexpected(std::move(ok.error()));
+    }
+    xenpack_fork_cost cost{};
+    return checked(ops_->fork_cost(ts_, domid, uuid.data(), &cost)).map([&] { return cost; });
 }
 
 Expected<void> Toolstack::destroy(std::uint32_t domid, const Uuid& uuid, Done done) {

@@ -56,6 +56,13 @@ struct ForkRequest {
     bool paused = false;
 };
 
+// As xenpack_topology, with as much as there is.
+struct Topology {
+    std::vector<xenpack_node> nodes;
+    std::vector<std::uint32_t> distances;  // node N's begin at N * nodes.size()
+    std::vector<xenpack_cpu> cpus;
+};
+
 class Toolstack {
   public:
     struct Callbacks {
@@ -79,6 +86,11 @@ class Toolstack {
     [[nodiscard]] Expected<const std::vector<xenpack_domain>*> refresh();
     [[nodiscard]] Expected<xenpack_domain_config> domain_config(std::uint32_t domid,
                                                                 const Uuid& uuid);
+    // For accounting.
+    [[nodiscard]] Expected<xenpack_host_books> host_books();
+    [[nodiscard]] Expected<xenpack_domain_books> domain_books(std::uint32_t domid,
+                                                              const Uuid& uuid);
+    [[nodiscard]] Expected<Topology> topology();
     [[nodiscard]] Expected<void> set_target(std::uint32_t domid, const Uuid& uuid,
                                             std::uint64_t target_kib, std::uint64_t static_max_kib,
                                             bool keep_limit, xenpack_target_way way);
@@ -98,6 +110,8 @@ class Toolstack {
     // ETIMEDOUT: it did not suspend in time and runs on; ENOTSUP: it cannot be a template.
     [[nodiscard]] Expected<void> seal(std::uint32_t domid, const Uuid& uuid,
                                       const std::string& name, std::uint64_t timeout_ms, Done done);
+    // EINVAL: it is no sealed template.
+    [[nodiscard]] Expected<xenpack_fork_cost> fork_cost(std::uint32_t domid, const Uuid& uuid);
     // ENOMEM: Xen has not enough memory; EEXIST: the name is taken.
     [[nodiscard]] Expected<void> fork(const ForkRequest& request, ForkDone done);
     [[nodiscard]] Expected<void> destroy(std::uint32_t domid, const Uuid& uuid, Done done);

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Lays out the account: a table of domains, lines for families, a table of NUMA nodes, and the
+// host's parts with their sum. Pure; must print nothing of the daemon's answer unescaped.
+#include "watcher/cli/account_view.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "watcher/cli/quantity.h"
+#include "watcher/cli/text.h"
+
+namespace xenpack {
+
+namespace {
+
+using nlohmann::json;
+
+std::string size_of(const json& value) {
+    return value.is_null() ? "-" : show_size(value.get<std::uint64_t>());
+}
+
+std::string numbers_of(const json& list) {
+    std::string text;
+    for (const json& number : list) {
+        text += fmt::format("{}{}", text.empty() ? "" : ",", number.get<std::uint64_t>());
+    }
+    return text.empty() ? "-" : text;
+}
+
+std::string domains(const json& account, const Screen& screen) {
+    using enum Table::Align;
+    Table table({{"DOMAIN", left},
+                 {"DOMID", right},
+                 {"KIND", left},
+                 {"OWN", right},
+                 {"SHARED", right},
+                 {"PAGING", right},
+                 {"XEN", right},
+                 {"TAKES", right},
+                 {"FREES", right},
+                 {"NODES", left}});
+    for (const json& domain : account.at("domains")) {
+        table.add_row({{escaped(domain.at("name").get<std::string>())},
+                       {std::to_string(domain.at("domid").get<std::uint64_t>())},
+                       {escaped(domain.at("kind").get<std::string>())},
+                       {size_of(domain.at("own_kib"))},
+                       {size_of(domain.at("shared_kib"))},
+                       {size_of(domain.at("paging_kib"))},
+                       {size_of(domain.at("records_kib"))},
+                       {size_of(domain.at("takes_kib"))},
+                       {size_of(domain.at("frees_kib"))},
+                       {numbers_of(domain.at("nodes"))}});
+    }
+    return table.render(screen);
+}
+
+std::string families(const json& account) {
+    std::string lines;
+    for (const json& family : account.at("families")) {
+        lines +=
+            fmt::format("  {} and {} of its forks  {} for {}, {} of it shared\n",
+                        escaped(family.at("template").get<std::string>()),
+                        family.at("forks").get<std::uint64_t>(), size_of(family.at("takes_kib")),
+                        size_of(family.at("sized_kib")), size_of(family.at("shared_kib")));
+    }
+    return lines.empty() ? lines : "\nfamilies:\n" + lines;
+}
+
+// A host with one node has nothing to say here.
+std::string nodes(const json& account, const Screen& screen) {
+    using enum Table::Align;
+    if (account.at("nodes").size() < 2) {
+        return {};
+    }
+    Table table(
+        {{"NODE", right}, {"SIZE", right}, {"FREE", right}, {"CPUS", right}, {"DISTANCES", left}});
+    for (const json& node : account.at("nodes")) {
+        table.add_row({{std::to_string(node.at("node").get<std::uint64_t>())},
+                       {size_of(node.at("size_kib"))},
+                       {size_of(node.at("free_kib"))},
+                       {std::to_string(node.at("cpus").get<std::uint64_t>())},
+                       {numbers_of(node.at("distances"))}});
+    }
+    return "\n" + table.render(screen);
+}
+
+struct Part {
+    const char* member;
+    const char* meaning;
+};
+
+constexpr std::array kParts{
+    Part{"dom0_kib", "dom0"},
+    Part{"zones_kib", "zones"},
+    Part{"forks_kib", "forks, their own pages"},
+    Part{"templates_kib", "templates, their own pages"},
+    Part{"others_kib", "domains that are left alone"},
+    Part{"shared_kib", "shared by templates and forks"},
+    Part{"paging_kib", "the domains' page tables"},
+    Part{"records_kib", "Xen's records of domains, estimated"},
+    Part{"map_kib", "Xen's tables of the host's pages"},
+    Part{"free_kib", "free"},
+};
+
+std::string part_line(const std::string& amount, double share, const std::string& meaning) {
+    return fmt::format("  {:>10}  {:>6.2f}%  {}\n", amount, share, meaning);
+}
+
+// Of what is free, and of what is shared.
+std::string remarks(const json& host, const char* member) {
+    const auto amount = [&](const char* name) { return host.at(name).get<std::uint64_t>(); };
+    std::string text;
+    const auto add = [&](const char* name, const char* words) {
+        if (amount(name) > 0) {
+            text +=
+                fmt::format("{}{} {}", text.empty() ? ": " : ", ", show_size(amount(name)), words);
+        }
+    };
+    if (std::string_view(member) == "free_kib") {
+        add("claimed_kib", "claimed by domains being built");
+        add("promised_to_starts_kib", "promised to starts");
+    } else if (std::string_view(member) == "shared_kib") {
+        add("saved_kib", "more without sharing");
+    }
+    return text;
+}
+
+std::string host(const json& account) {
+    const json& host = account.at("host");
+    const auto total = static_cast<double>(host.at("total_kib").get<std::uint64_t>());
+    const auto share = [&](double kib) { return total > 0 ? 100 * kib / total : 0; };
+    std::string lines = fmt::format("\nhost  {}\n", size_of(host.at("total_kib")));
+    for (const Part& part : kParts) {
+        const auto kib = host.at(part.member).get<std::uint64_t>();
+        if (kib > 0) {
+            lines += part_line(show_size(kib), share(static_cast<double>(kib)),
+                               part.meaning + remarks(host, part.member));
+        }
+    }
+    const auto rest = host.at("remainder_kib").get<std::int64_t>();
+    lines += part_line(fmt::format("{}{}", rest < 0 ? "-" : "",
+                                   show_size(static_cast<std::uint64_t>(std::abs(rest)))),
+                       share(static_cast<double>(rest)),
+                       host.at("at_rest").get<bool>()
+                           ? "not explained: Xen itself"
+                           : "not explained: Xen itself, and what moved while it was counted");
+    return lines;
+}
+
+}  // namespace
+
+std::string render_account(const json& account, const Screen& screen) {
+    return domains(account, screen) + families(account) + nodes(account, screen) + host(account);
+}
+
+std::string render_cost(const json& cost) {
+    return fmt::format("{}: {} of memory, {} beside it\n", size_of(cost.at("size_kib")),
+                       size_of(cost.at("memory_kib")), size_of(cost.at("overhead_kib")));
+}
+
+}  // namespace xenpack
