@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "watcher/account/account.h"
+#include "watcher/account/density.h"
 #include "watcher/watcher.h"
 #include "watcher/watcher_asked.h"
 
@@ -138,6 +139,26 @@ json topology_json(const Topology& topology) {
     return nodes;
 }
 
+json density_json(const Density& density, const std::vector<const Zone*>& zones) {
+    json kinds = json::array();
+    for (const KindDensity& kind : density.kinds) {
+        kinds.push_back(
+            {{"template", kind.template_at ? json(zones[*kind.template_at]->name) : json(nullptr)},
+             {"sized_kib", kind.sized_kib},
+             {"count", kind.count},
+             {"each_kib", kind.each_kib},
+             {"fit_now", kind.fit_now},
+             {"fit_more", kind.fit_more}});
+    }
+    return {{"zones", density.zones},
+            {"sized_kib", density.sized_kib},
+            {"takes_kib", density.takes_kib},
+            {"overhead_kib", density.overhead_kib},
+            {"saved_by_ballooning_kib", density.ballooned_kib},
+            {"saved_by_sharing_kib", density.shared_kib},
+            {"kinds", kinds}};
+}
+
 json cost_json(std::uint64_t memory_kib, std::uint64_t overhead_kib) {
     return {{"memory_kib", memory_kib},
             {"overhead_kib", overhead_kib},
@@ -217,7 +238,11 @@ Expected<json> Watcher::account() {
     json host = host_json(account.host, counted->books);
     host["at_rest"] = counted->at_rest;
     host["promised_to_starts_kib"] = desk_->book().held_kib();
+    const StartSupply spare = supply();
+    const Density density =
+        density_of(account, counted->domains, {spare.free_kib, spare.could_give_kib});
     return json{{"host", host},
+                {"density", density_json(density, counted->zones)},
                 {"nodes", topology_json(*topology)},
                 {"domains", domains},
                 {"families", families}};

@@ -42,7 +42,7 @@ options_of() {
 }
 
 @test "every command has help with an example" {
-    [ "$(commands | wc -l)" -eq 13 ]
+    [ "$(commands | wc -l)" -eq 14 ]
     for command in $(commands); do
         run "$XENPACK" "$command" --help
         [ "$status" -eq 0 ]

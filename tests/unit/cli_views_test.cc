@@ -121,6 +121,37 @@ TEST(AccountView, SaysWhereMemoryMovedWhileItWasCounted) {
     EXPECT_THAT(text, Not(HasSubstr("NODE "))) << "of one node there is nothing to tell";
 }
 
+TEST(DensityView, SaysWhatIsSavedAndWhatFits) {
+    const json account = json::parse(R"json({"density":
+      {"zones": 4, "sized_kib": 2097152, "takes_kib": 524288, "overhead_kib": 4096,
+       "saved_by_ballooning_kib": 1048576, "saved_by_sharing_kib": -2048,
+       "kinds": [{"template": "a\u001b", "sized_kib": 262144, "count": 3, "each_kib": 3072,
+                  "fit_now": 20, "fit_more": 70},
+                 {"template": null, "sized_kib": 524288, "count": 1, "each_kib": 257024,
+                  "fit_now": 0, "fit_more": 1}]}})json");
+    EXPECT_EQ(render_density(account, {}),
+              "4 zones were made for 2G and take 512M: 1 to 4.00\n"
+              "  ballooning saves 1G, sharing -2M; page tables and Xen's records cost 4M, 1M a "
+              "zone\n\n"
+              "KIND            ZONES  EACH  FIT NOW  FIT MORE\n"
+              "forks of a\\x1b      3    3M       20        70\n"
+              "made for 512M       1  251M        0         1\n");
+}
+
+TEST(DensityView, AHostWithoutZonesIsNotDividedBy) {
+    const auto text = [](int takes) {
+        return render_density({{"density",
+                                {{"zones", 0},
+                                 {"sized_kib", 0},
+                                 {"takes_kib", takes},
+                                 {"overhead_kib", 0},
+                                 {"kinds", json::array()}}}},
+                              {});
+    };
+    EXPECT_EQ(text(0), "no zones\n");
+    EXPECT_EQ(text(2048), "no zones; templates take 2M\n");
+}
+
 TEST(AccountView, ACostIsALine) {
     EXPECT_EQ(render_cost({{"size_kib", 5632}, {"memory_kib", 4096}, {"overhead_kib", 1536}}),
               "5.5M: 4M of memory, 1.5M beside it\n");

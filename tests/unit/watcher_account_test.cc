@@ -73,6 +73,9 @@ TEST_F(WatcherAccountTest, ForksCostWhatWasForetoldAndAreAFamily) {
     EXPECT_EQ(account["host"]["remainder_kib"], 0);
     EXPECT_EQ(account["families"][0]["template"], "base");
     EXPECT_EQ(account["families"][0]["forks"], 1);
+    EXPECT_EQ(account["density"]["zones"], 1);
+    EXPECT_EQ(account["density"]["kinds"][0]["template"], "base");
+    EXPECT_GT(account["density"]["kinds"][0]["fit_now"], 0);
     EXPECT_EQ(domain_of("job-1")["template"], "base");
     EXPECT_EQ(domain_of("job-1")["kind"], "fork");
     EXPECT_TRUE(domain_of("base")["frees_kib"].is_null());

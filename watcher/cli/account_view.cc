@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Lays out the account: a table of domains, lines for families, a table of NUMA nodes, and the
-// host's parts with their sum. Pure; must print nothing of the daemon's answer unescaped.
+// Lays out the account, and the density that was worked out of it: a table of domains, lines for
+// families, a table of NUMA nodes, and the host's parts with their sum. Pure; must print nothing of
+// the daemon's answer unescaped.
 #include "watcher/cli/account_view.h"
 
 #include <fmt/format.h>
@@ -150,10 +151,56 @@ std::string host(const json& account) {
     return lines;
 }
 
+std::string signed_size_of(const json& value) {
+    const auto kib = value.get<std::int64_t>();
+    return fmt::format("{}{}", kib < 0 ? "-" : "",
+                       show_size(static_cast<std::uint64_t>(std::abs(kib))));
+}
+
+std::string density_lines(const json& density) {
+    const auto zones = density.at("zones").get<std::uint64_t>();
+    const auto sized = density.at("sized_kib").get<std::uint64_t>();
+    const auto takes = density.at("takes_kib").get<std::uint64_t>();
+    const auto overhead = density.at("overhead_kib").get<std::uint64_t>();
+    if (zones == 0) {
+        return takes == 0 ? "no zones\n"
+                          : fmt::format("no zones; templates take {}\n", show_size(takes));
+    }
+    return fmt::format(
+        "{} zones were made for {} and take {}: 1 to {:.2f}\n"
+        "  ballooning saves {}, sharing {}; page tables and Xen's records cost {}, {} a zone\n",
+        zones, show_size(sized), show_size(takes),
+        takes > 0 ? static_cast<double>(sized) / static_cast<double>(takes) : 0,
+        signed_size_of(density.at("saved_by_ballooning_kib")),
+        signed_size_of(density.at("saved_by_sharing_kib")), show_size(overhead),
+        show_size(overhead / zones));
+}
+
 }  // namespace
 
 std::string render_account(const json& account, const Screen& screen) {
     return domains(account, screen) + families(account) + nodes(account, screen) + host(account);
+}
+
+std::string render_density(const json& account, const Screen& screen) {
+    using enum Table::Align;
+    const json& density = account.at("density");
+    Table table({{"KIND", left},
+                 {"ZONES", right},
+                 {"EACH", right},
+                 {"FIT NOW", right},
+                 {"FIT MORE", right}});
+    for (const json& kind : density.at("kinds")) {
+        const json& base = kind.at("template");
+        table.add_row({{base.is_null() ? fmt::format("made for {}", size_of(kind.at("sized_kib")))
+                                       : "forks of " + escaped(base.get<std::string>())},
+                       {std::to_string(kind.at("count").get<std::uint64_t>())},
+                       {size_of(kind.at("each_kib"))},
+                       {std::to_string(kind.at("fit_now").get<std::uint64_t>())},
+                       {std::to_string(kind.at("fit_more").get<std::uint64_t>())}});
+    }
+    return density_lines(density) +
+           (density.at("kinds").empty() ? "" : "\n" + table.render(screen));
 }
 
 std::string render_cost(const json& cost) {

@@ -54,6 +54,7 @@ using MakeCommand = std::unique_ptr<Command> (*)();
 [[nodiscard]] std::unique_ptr<Command> make_pool_command();
 [[nodiscard]] std::unique_ptr<Command> make_take_command();
 [[nodiscard]] std::unique_ptr<Command> make_df_command();
+[[nodiscard]] std::unique_ptr<Command> make_density_command();
 [[nodiscard]] std::unique_ptr<Command> make_reload_command();
 [[nodiscard]] std::unique_ptr<Command> make_check_config_command();
 [[nodiscard]] std::unique_ptr<Command> make_record_command();

@@ -9,11 +9,11 @@ namespace xenpack {
 
 namespace {
 
-constexpr std::array<MakeCommand, 13> kCommands = {
-    make_status_command,   make_events_command, make_set_command,          make_create_command,
-    make_template_command, make_fork_command,   make_pool_command,         make_take_command,
-    make_df_command,       make_reload_command, make_check_config_command, make_record_command,
-    make_simulate_command,
+constexpr std::array<MakeCommand, 14> kCommands = {
+    make_status_command,   make_events_command,   make_set_command,    make_create_command,
+    make_template_command, make_fork_command,     make_pool_command,   make_take_command,
+    make_df_command,       make_density_command,  make_reload_command, make_check_config_command,
+    make_record_command,   make_simulate_command,
 };
 
 }  // namespace

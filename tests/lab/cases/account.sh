@@ -108,6 +108,7 @@ fork_one netimage net-2
 end db
 check "a fork writes" zone_do job-1 alloc 64
 adds_up "a fork has pages of its own"
+note "$(xenpack density)"
 end job-1
 end net-1
 end job-2
