@@ -81,6 +81,7 @@ std::vector<FamilyCost> families_of(Domains domains, const std::vector<DomainCos
         }
     }
     std::vector<FamilyCost> list;
+    list.reserve(families.size());
     for (const auto& [root, family] : families) {
         list.push_back(family);
     }
