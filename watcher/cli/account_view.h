@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The daemon's account of the host's memory, as written in xenpack-api(7), as tables for a person.
-// The commands df and density call it. Pure. Members of a wrong type throw nlohmann::json::exception.
+// The commands df and density call it. Pure. Members of a wrong type throw
+// nlohmann::json::exception.
 #pragma once
 
 #include <nlohmann/json.hpp>
