@@ -390,6 +390,17 @@ void Sealing::shrink() {
     }
 }
 
+// Against an admin's `xl unpause`, which ends one pause and lets a template with one run on, over
+// the memory that its forks begin with.
+void Sealing::hold_for_good() {
+    for (int more = 1; more < kTemplatePauses; ++more) {
+        if (auto ok = tools_.xen.pause(domid_); !ok) {
+            warn(ok.error().what);
+            return;
+        }
+    }
+}
+
 Expected<void> Sealing::finish(bool reset) {
     if (reset) {
         if (auto ok = tools_.xen.soft_reset(domid_); !ok) {
@@ -397,6 +408,7 @@ Expected<void> Sealing::finish(bool reset) {
         }
         fault_point("seal.reset");
     }
+    hold_for_good();
     shrink();
     const std::string state = node(kTemplateNode);
     const xenpack_store_node sealed{state.c_str(), "sealed", XENPACK_STORE_HOST_ONLY, domid_};

@@ -22,6 +22,9 @@
 
 namespace xenpack {
 
+// Choice: Xen counts pauses, and nobody unpauses what does not run a hundred times.
+inline constexpr int kTemplatePauses = 100;
+
 class Sealing final : public Job {
   public:
     // `name` "": it keeps the one it has.
@@ -63,6 +66,7 @@ class Sealing final : public Job {
     void take_devices();
     void device_taken(int rc);
     void shrink();
+    void hold_for_good();
     Expected<void> finish(bool reset);
     // ---- what fails
     void undo(const Error& error);

@@ -134,7 +134,10 @@ int xc_dom_gnttab_seed(xc_interface* xch, uint32_t guest_domid, bool is_hvm, xen
 
 int xc_domain_pause(xc_interface* xch, uint32_t domid) {
     (void)xch;
-    calls_add("pause %u", domid);
+    if (forking.counts_pauses && fake_domain(domid)->flags & XEN_DOMINF_paused)
+        forking.more_pauses++;
+    else
+        calls_add("pause %u", domid);
     if (forking.during_pause)
         forking.during_pause();
     if (hypercall("xc_domain_pause"))

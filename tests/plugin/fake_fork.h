@@ -28,6 +28,8 @@ struct fake_fork {
     bool suspends;   /* a domain that is asked to */
     bool no_drivers; /* in any kernel, for Xen */
     bool has_no_ring_place;
+    bool counts_pauses; /* of domains that are paused already, instead of telling each */
+    int more_pauses;
     int weight;    /* of every domain */
     uint8_t nodes; /* of every domain, a bit for each; 0: the first */
     void (*during_pause)(void);

@@ -37,6 +37,7 @@ static int zone_up(void** state) {
     if (plugin_up(state))
         return -1;
     xen.physinfo.capabilities = XEN_SYSCTL_PHYSCAP_hvm | XEN_SYSCTL_PHYSCAP_hap;
+    forking.counts_pauses = true;
     xen.record = "{web}";
     xen.record_type = LIBXL_DOMAIN_TYPE_PVH;
     xen.record_target_kib = xen.record_max_kib = 131072;
@@ -100,6 +101,7 @@ static void is_sealed(const char* name) {
     assert_string_equal(fake_store_get("/local/domain/5/name"), name);
     assert_non_null(fake_userdata(ZONE, "xenpack-template"));
     assert_true(fake_domain(ZONE)->flags & XEN_DOMINF_paused);
+    assert_in_range(forking.more_pauses, 50, 200); /* which one xl unpause does not end */
 }
 
 /* ---- what is done ------------------------------------------------------------------------------

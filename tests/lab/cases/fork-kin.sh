@@ -23,6 +23,7 @@ check "a zone with two processors is created" zone_create web memory=128 vcpus=2
 check "and up" zone_up web
 check "it has something in its memory" zone_do web alloc 24
 check "it becomes a template" template_made web base
+check "xl unpause does not let it run" bash -c 'for i in 1 2 3; do xl unpause base; done; ! xl list base | grep -q " [r-][b-]-[s-]--" && xl list base'
 check "a picture of the host with it is taken" picture "$lab_state/with-template"
 check "two zones are forked of it" xenpack fork base -n 2 --name 'child-%d'
 check "both have its memory" ask_all check child-1 child-2
