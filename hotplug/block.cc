@@ -96,10 +96,13 @@ Expected<void> refuse_shared(Store& store, const Backend& backend, const std::st
                              bool writes) {
     const std::string self = std::to_string(backend.domid);
     const auto medium = medium_of(base);
+    if (!medium) {
+        return {};
+    }
     for (const std::string& domain : store.list(std::string(kBackends))) {
         for (const std::string& disk : store.list(fmt::format("{}/{}", kBackends, domain))) {
             const bool is_this = domain == self && disk == std::to_string(backend.devid);
-            if (medium && !is_this &&
+            if (!is_this &&
                 clashes(store, fmt::format("{}/{}/{}", kBackends, domain, disk), *medium, writes) &&
                 (domain == self || !is_same_zone(store, self, domain))) {
                 return fail_with(EBUSY,

@@ -25,6 +25,7 @@ struct Watcher::Counted {
 namespace {
 
 using nlohmann::json;
+using ZoneList = std::vector<const Zone*>;
 
 // Each takes a hypercall a domain: while memory moves no count is exact, and the last one counts.
 constexpr int kCountsMost = 4;
@@ -33,7 +34,7 @@ DomainKind kind_of(const Zone& zone) {
     if (zone.key.domid == 0) {
         return DomainKind::dom0;
     }
-    if (zone.family.kind == Family::Kind::sealed || zone.family.kind == Family::Kind::sealing) {
+    if (zone.family.is_template()) {
         return DomainKind::sealed_template;
     }
     if (zone.family.is_fork()) {
@@ -69,7 +70,7 @@ bool is_same(const xenpack_host_books& one, const xenpack_host_books& other) {
            one.claimed_kib == other.claimed_kib;
 }
 
-void find_templates(const std::vector<const Zone*>& zones, std::vector<CountedDomain>& domains) {
+void find_templates(const ZoneList& zones, std::vector<CountedDomain>& domains) {
     std::map<std::string, std::size_t> by_uuid;
     for (std::size_t at = 0; at < zones.size(); ++at) {
         by_uuid.emplace(to_string(zones[at]->key.uuid), at);
@@ -102,7 +103,14 @@ json nodes_of(std::uint64_t mask) {
     return list;
 }
 
-json domain_json(const Zone& zone, const CountedDomain& domain, const DomainCost& cost) {
+// Of a template; null where there is none.
+json name_at(const ZoneList& zones, std::optional<std::size_t> at) {
+    return at ? json(zones[*at]->name) : json(nullptr);
+}
+
+json domain_json(const ZoneList& zones, std::size_t at, const CountedDomain& domain,
+                 const DomainCost& cost) {
+    const Zone& zone = *zones[at];
     return {{"name", zone.key.domid == 0 && zone.name.empty() ? "Domain-0" : zone.name},
             {"domid", zone.key.domid},
             {"uuid", to_string(zone.key.uuid)},
@@ -115,7 +123,22 @@ json domain_json(const Zone& zone, const CountedDomain& domain, const DomainCost
             {"frees_kib", cost.frees_kib ? json(*cost.frees_kib) : json(nullptr)},
             {"sized_kib", domain.sized_kib},
             {"claimed_kib", zone.domain.claimed_kib},
-            {"nodes", nodes_of(domain.books.nodes)}};
+            {"nodes", nodes_of(domain.books.nodes)},
+            {"template", name_at(zones, domain.template_at)}};
+}
+
+json families_json(const std::vector<FamilyCost>& families, const ZoneList& zones) {
+    json list = json::array();
+    for (const FamilyCost& family : families) {
+        const Zone& root = *zones[family.root];
+        list.push_back({{"template", root.name},
+                        {"domid", root.key.domid},
+                        {"forks", family.forks},
+                        {"shared_kib", family.shared_kib},
+                        {"takes_kib", family.takes_kib},
+                        {"sized_kib", family.sized_kib}});
+    }
+    return list;
 }
 
 json topology_json(const Topology& topology) {
@@ -139,16 +162,15 @@ json topology_json(const Topology& topology) {
     return nodes;
 }
 
-json density_json(const Density& density, const std::vector<const Zone*>& zones) {
+json density_json(const Density& density, const ZoneList& zones) {
     json kinds = json::array();
     for (const KindDensity& kind : density.kinds) {
-        kinds.push_back(
-            {{"template", kind.template_at ? json(zones[*kind.template_at]->name) : json(nullptr)},
-             {"sized_kib", kind.sized_kib},
-             {"count", kind.count},
-             {"each_kib", kind.each_kib},
-             {"fit_now", kind.fit_now},
-             {"fit_more", kind.fit_more}});
+        kinds.push_back({{"template", name_at(zones, kind.template_at)},
+                         {"sized_kib", kind.sized_kib},
+                         {"count", kind.count},
+                         {"each_kib", kind.each_kib},
+                         {"fit_now", kind.fit_now},
+                         {"fit_more", kind.fit_more}});
     }
     return {{"zones", density.zones},
             {"sized_kib", density.sized_kib},
@@ -221,19 +243,7 @@ Expected<json> Watcher::account() {
     json domains = json::array();
     for (std::size_t at = 0; at < counted->domains.size(); ++at) {
         domains.push_back(
-            domain_json(*counted->zones[at], counted->domains[at], account.domains[at]));
-        const auto& template_at = counted->domains[at].template_at;
-        domains.back()["template"] =
-            template_at ? json(counted->zones[*template_at]->name) : json(nullptr);
-    }
-    json families = json::array();
-    for (const FamilyCost& family : account.families) {
-        families.push_back({{"template", counted->zones[family.root]->name},
-                            {"domid", counted->zones[family.root]->key.domid},
-                            {"forks", family.forks},
-                            {"shared_kib", family.shared_kib},
-                            {"takes_kib", family.takes_kib},
-                            {"sized_kib", family.sized_kib}});
+            domain_json(counted->zones, at, counted->domains[at], account.domains[at]));
     }
     json host = host_json(account.host, counted->books);
     host["at_rest"] = counted->at_rest;
@@ -245,7 +255,7 @@ Expected<json> Watcher::account() {
                 {"density", density_json(density, counted->zones)},
                 {"nodes", topology_json(*topology)},
                 {"domains", domains},
-                {"families", families}};
+                {"families", families_json(account.families, counted->zones)}};
 }
 
 // By what the forks that are ready have written to, where there are any: the one in the middle.
@@ -260,10 +270,9 @@ Expected<json> Watcher::fork_cost(const std::string& name) {
         return tl::unexpected(cost.error());
     }
     std::vector<std::uint64_t> written;
-    for (const Zone* zone : zones_->all()) {
-        if (zone->family.kind == Family::Kind::fork && forks_->is_ready(*zone) &&
-            zone->family.is_child_of(to_string(base.key.uuid))) {
-            written.push_back(zone->domain.current_kib);
+    for (const Zone* child : forks_->children_of(base.key.uuid)) {
+        if (child->family.kind == Family::Kind::fork && forks_->is_ready(*child)) {
+            written.push_back(child->domain.current_kib);
         }
     }
     if (written.empty()) {

@@ -99,10 +99,6 @@ json fork_json(const MadeFork& fork) {
               {"devices", parts.device_us}}}};
 }
 
-bool is_template(const Zone& zone) {
-    return zone.family.kind == Family::Kind::sealing || zone.family.kind == Family::Kind::sealed;
-}
-
 }  // namespace
 
 // ---- requests -----------------------------------------------------------------------------------
@@ -259,7 +255,7 @@ void Watcher::guard_forks(const HostView& host, const Plan& decided, std::int64_
 json Watcher::templates_json() const {
     json list = json::array();
     for (const Zone* zone : zones_->all()) {
-        if (is_template(*zone)) {
+        if (zone->family.is_template()) {
             list.push_back(
                 {{"name", zone->name},
                  {"domid", zone->key.domid},
@@ -281,7 +277,7 @@ json Watcher::template_json(const Zone& zone) const {
         return nullptr;
     }
     for (const Zone* other : zones_->all()) {
-        if (is_template(*other) && zone.family.is_child_of(to_string(other->key.uuid))) {
+        if (other->family.is_template() && zone.family.is_child_of(to_string(other->key.uuid))) {
             return other->name;
         }
     }

@@ -29,6 +29,9 @@ constexpr char kCancelled[] = "the toolstack was closed while it was being seale
 // tasks 20 s to freeze (kernel/power/process.c, freeze_timeout_msecs), and gives up then.
 constexpr std::uint64_t kLateUs = 30'000'000;
 
+// Choice: Xen counts pauses, and nobody unpauses what does not run a hundred times.
+constexpr int kTemplatePauses = 100;
+
 constexpr int kSuspendReason = 2;  // SHUTDOWN_suspend of xen/sched.h
 
 bool has(const xenpack_domain& domain, xenpack_domain_flags flag) noexcept {

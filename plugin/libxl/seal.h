@@ -22,9 +22,6 @@
 
 namespace xenpack {
 
-// Choice: Xen counts pauses, and nobody unpauses what does not run a hundred times.
-inline constexpr int kTemplatePauses = 100;
-
 class Sealing final : public Job {
   public:
     // `name` "": it keeps the one it has.

@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "tests/unit/any_domains.h"
 #include "watcher/account/account.h"
 
 namespace xenpack {
@@ -106,18 +107,12 @@ TEST(Account, ForksWhoseTemplateIsNoneMakeNoFamily) {
 TEST(Account, AnyNumbersAddUp) {
     std::mt19937_64 random(5);
     for (int round = 0; round < 1000; ++round) {
-        std::vector<CountedDomain> domains;
-        const std::size_t n = random() % 20;
-        for (std::size_t at = 0; at < n; ++at) {
-            domains.push_back(counted(
-                static_cast<DomainKind>(random() % 5), random() % (1U << 30), random() % (1U << 30),
-                random() % 2 == 0 ? std::optional<std::size_t>(random() % n) : std::nullopt));
-        }
+        const auto domains = testing::any_domains(random);
         const xenpack_host_books books{random() % (1ULL << 40), random() % (1U << 30), 0,
                                        random() % (1U << 20),   random() % (1U << 30), 0};
         const Account account = account_of(books, domains);
         ASSERT_EQ(sum_of(account.host), static_cast<std::int64_t>(books.total_kib));
-        ASSERT_EQ(account.domains.size(), n) << "rings of templates end as well";
+        ASSERT_EQ(account.domains.size(), domains.size()) << "rings of templates end as well";
     }
 }
 

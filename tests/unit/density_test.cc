@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "tests/unit/any_domains.h"
 #include "watcher/account/density.h"
 
 namespace xenpack {
@@ -66,13 +67,7 @@ TEST(Density, ATemplateWithoutForksCostsAndGivesNothing) {
 TEST(Density, AnyNumbersAddUp) {
     std::mt19937_64 random(7);
     for (int round = 0; round < 1000; ++round) {
-        std::vector<CountedDomain> domains;
-        const std::size_t n = random() % 20;
-        for (std::size_t at = 0; at < n; ++at) {
-            domains.push_back(counted(
-                static_cast<DomainKind>(random() % 5), random() % 4096, random() % 4096,
-                random() % 2 == 0 ? std::optional<std::size_t>(random() % n) : std::nullopt));
-        }
+        const auto domains = testing::any_domains(random);
         const Density d = density(domains, random() % 4096, {random() % kMib, random() % kMib});
         ASSERT_EQ(without_takes(d), static_cast<std::int64_t>(d.takes_kib));
         std::size_t counted_in_kinds = 0;

@@ -7,21 +7,16 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 
+#include "watcher/cli/cell.h"
 #include "watcher/cli/quantity.h"
-#include "watcher/cli/text.h"
 
 namespace xenpack {
 
 namespace {
 
 using nlohmann::json;
-
-std::string size_of(const json& value) {
-    return value.is_null() ? "-" : show_size(value.get<std::uint64_t>());
-}
 
 std::string numbers_of(const json& list) {
     std::string text;
@@ -44,9 +39,9 @@ std::string domains(const json& account, const Screen& screen) {
                  {"FREES", right},
                  {"NODES", left}});
     for (const json& domain : account.at("domains")) {
-        table.add_row({{escaped(domain.at("name").get<std::string>())},
-                       {std::to_string(domain.at("domid").get<std::uint64_t>())},
-                       {escaped(domain.at("kind").get<std::string>())},
+        table.add_row({{text_of(domain.at("name"))},
+                       {number_of(domain.at("domid"))},
+                       {text_of(domain.at("kind"))},
                        {size_of(domain.at("own_kib"))},
                        {size_of(domain.at("shared_kib"))},
                        {size_of(domain.at("paging_kib"))},
@@ -63,9 +58,9 @@ std::string families(const json& account) {
     for (const json& family : account.at("families")) {
         lines +=
             fmt::format("  {} and {} of its forks  {} for {}, {} of it shared\n",
-                        escaped(family.at("template").get<std::string>()),
-                        family.at("forks").get<std::uint64_t>(), size_of(family.at("takes_kib")),
-                        size_of(family.at("sized_kib")), size_of(family.at("shared_kib")));
+                        text_of(family.at("template")), family.at("forks").get<std::uint64_t>(),
+                        size_of(family.at("takes_kib")), size_of(family.at("sized_kib")),
+                        size_of(family.at("shared_kib")));
     }
     return lines.empty() ? lines : "\nfamilies:\n" + lines;
 }
@@ -79,10 +74,10 @@ std::string nodes(const json& account, const Screen& screen) {
     Table table(
         {{"NODE", right}, {"SIZE", right}, {"FREE", right}, {"CPUS", right}, {"DISTANCES", left}});
     for (const json& node : account.at("nodes")) {
-        table.add_row({{std::to_string(node.at("node").get<std::uint64_t>())},
+        table.add_row({{number_of(node.at("node"))},
                        {size_of(node.at("size_kib"))},
                        {size_of(node.at("free_kib"))},
-                       {std::to_string(node.at("cpus").get<std::uint64_t>())},
+                       {number_of(node.at("cpus"))},
                        {numbers_of(node.at("distances"))}});
     }
     return "\n" + table.render(screen);
@@ -106,10 +101,6 @@ constexpr std::array kParts{
     Part{"free_kib", "free"},
 };
 
-std::string part_line(const std::string& amount, double share, const std::string& meaning) {
-    return fmt::format("  {:>10}  {:>6.2f}%  {}\n", amount, share, meaning);
-}
-
 // Of what is free, and of what is shared.
 std::string remarks(const json& host, const char* member) {
     const auto amount = [&](const char* name) { return host.at(name).get<std::uint64_t>(); };
@@ -132,29 +123,21 @@ std::string remarks(const json& host, const char* member) {
 std::string host(const json& account) {
     const json& host = account.at("host");
     const auto total = static_cast<double>(host.at("total_kib").get<std::uint64_t>());
-    const auto share = [&](double kib) { return total > 0 ? 100 * kib / total : 0; };
+    const auto line = [total](const json& kib, const std::string& meaning) {
+        const double percent = total > 0 ? 100 * kib.get<double>() / total : 0;
+        return fmt::format("  {:>10}  {:>6.2f}%  {}\n", size_of(kib), percent, meaning);
+    };
     std::string lines = fmt::format("\nhost  {}\n", size_of(host.at("total_kib")));
     for (const Part& part : kParts) {
-        const auto kib = host.at(part.member).get<std::uint64_t>();
-        if (kib > 0) {
-            lines += part_line(show_size(kib), share(static_cast<double>(kib)),
-                               part.meaning + remarks(host, part.member));
+        if (host.at(part.member) > 0) {
+            lines += line(host.at(part.member), part.meaning + remarks(host, part.member));
         }
     }
-    const auto rest = host.at("remainder_kib").get<std::int64_t>();
-    lines += part_line(fmt::format("{}{}", rest < 0 ? "-" : "",
-                                   show_size(static_cast<std::uint64_t>(std::abs(rest)))),
-                       share(static_cast<double>(rest)),
-                       host.at("at_rest").get<bool>()
-                           ? "not explained: Xen itself"
-                           : "not explained: Xen itself, and what moved while it was counted");
+    lines += line(host.at("remainder_kib"),
+                  host.at("at_rest").get<bool>()
+                      ? "not explained: Xen itself"
+                      : "not explained: Xen itself, and what moved while it was counted");
     return lines;
-}
-
-std::string signed_size_of(const json& value) {
-    const auto kib = value.get<std::int64_t>();
-    return fmt::format("{}{}", kib < 0 ? "-" : "",
-                       show_size(static_cast<std::uint64_t>(std::abs(kib))));
 }
 
 std::string density_lines(const json& density) {
@@ -171,9 +154,8 @@ std::string density_lines(const json& density) {
         "  ballooning saves {}, sharing {}; page tables and Xen's records cost {}, {} a zone\n",
         zones, show_size(sized), show_size(takes),
         takes > 0 ? static_cast<double>(sized) / static_cast<double>(takes) : 0,
-        signed_size_of(density.at("saved_by_ballooning_kib")),
-        signed_size_of(density.at("saved_by_sharing_kib")), show_size(overhead),
-        show_size(overhead / zones));
+        size_of(density.at("saved_by_ballooning_kib")), size_of(density.at("saved_by_sharing_kib")),
+        show_size(overhead), show_size(overhead / zones));
 }
 
 }  // namespace
@@ -193,11 +175,11 @@ std::string render_density(const json& account, const Screen& screen) {
     for (const json& kind : density.at("kinds")) {
         const json& base = kind.at("template");
         table.add_row({{base.is_null() ? fmt::format("made for {}", size_of(kind.at("sized_kib")))
-                                       : "forks of " + escaped(base.get<std::string>())},
-                       {std::to_string(kind.at("count").get<std::uint64_t>())},
+                                       : "forks of " + text_of(base)},
+                       {number_of(kind.at("count"))},
                        {size_of(kind.at("each_kib"))},
-                       {std::to_string(kind.at("fit_now").get<std::uint64_t>())},
-                       {std::to_string(kind.at("fit_more").get<std::uint64_t>())}});
+                       {number_of(kind.at("fit_now"))},
+                       {number_of(kind.at("fit_more"))}});
     }
     return density_lines(density) +
            (density.at("kinds").empty() ? "" : "\n" + table.render(screen));

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "watcher/cli/cell.h"
 #include "watcher/cli/quantity.h"
 #include "watcher/cli/text.h"
 
@@ -21,26 +22,6 @@ const json& member(const json& object, const char* name) {
     static const json null;
     const auto found = object.find(name);
     return found == object.end() ? null : *found;
-}
-
-std::string text_of(const json& value) {
-    return value.is_null() ? "-" : escaped(value.get<std::string>());
-}
-
-std::string size_of(const json& value) {
-    return value.is_null() ? "-" : show_size(value.get<std::uint64_t>());
-}
-
-std::string percent_of(const json& value) {
-    return value.is_null() ? "-" : fmt::format("{:.1f}%", value.get<double>());
-}
-
-std::string age_of(const json& value) {
-    return value.is_null() ? "-" : show_age(value.get<std::uint64_t>());
-}
-
-std::string number_of(const json& value) {
-    return value.is_null() ? "-" : std::to_string(value.get<std::uint64_t>());
 }
 
 // Green: all is well and something happens. Yellow: worth a look. Red: needs somebody.

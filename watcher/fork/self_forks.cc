@@ -89,7 +89,7 @@ guest::WishAnswer refusal(const std::string& id, const Error& why) {
 
 // It is suspended, and not resumed any more.
 bool is_past_return(const Zone& zone) {
-    return zone.family.kind == Family::Kind::sealing || zone.family.kind == Family::Kind::sealed;
+    return zone.family.is_template();
 }
 
 // Forks are not listened to: a fork cannot fork itself, and a watch for each would be felt.

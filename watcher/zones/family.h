@@ -51,8 +51,10 @@ struct Family {
 
     // Its pages are shared or another's: what it holds has nothing to do with its target.
     [[nodiscard]] bool shares() const {
-        return kind == Kind::sealing || kind == Kind::sealed || is_fork() || !template_uuid.empty();
+        return is_template() || is_fork() || !template_uuid.empty();
     }
+    // Or about to be one: it does not run any more.
+    [[nodiscard]] bool is_template() const { return kind == Kind::sealing || kind == Kind::sealed; }
     [[nodiscard]] bool is_child_of(std::string_view uuid) const {
         return !template_uuid.empty() && template_uuid == uuid;
     }

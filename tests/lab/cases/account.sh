@@ -32,10 +32,10 @@ agrees() {
     done
     total=$(host_part total_kib) free=$(host_part free_kib)
     is "$sum" -eq "$total" && is "$((total / 1024))" -eq "$(xl info total_memory)" &&
-        is "$free" -eq "$(($(sed 's/.* free=\([0-9]*\).*/\1/' <<<"$counted") * 4))" &&
+        is "$free" -eq "$(($(value_of free <<<"$counted") * 4))" &&
         is "$(nodes_free)" -eq "$free" &&
-        is "$(host_part shared_kib)" -eq "$(($(sed 's/.* shared=\([0-9]*\).*/\1/' <<<"$counted") * 4))" &&
-        is "$(grep -c '"kind":' "$lab_state/account")" -eq "${counted##*domains=}"
+        is "$(host_part shared_kib)" -eq "$(($(value_of shared <<<"$counted") * 4))" &&
+        is "$(grep -c '"kind":' "$lab_state/account")" -eq "$(value_of domains <<<"$counted")"
 }
 worst_remainder=0
 adds_up() { # STEP
