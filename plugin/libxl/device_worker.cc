@@ -70,15 +70,27 @@ class ThreadedWorker final : public DeviceWorker {
 
     void finish() override {
         stop();
-        for (Work& work : std::exchange(todo_, {})) {
-            work.result = fail_with(ECANCELED, "the toolstack was closed before its devices came");
-            done_.push_back(std::move(work));
-        }
+        is_finished_ = true;
         give_back();
+        for (Work& work : std::exchange(todo_, {})) {
+            end_without_thread(std::move(work));
+        }
     }
 
   private:
+    static void end_without_thread(Work work) {
+        work.ended(work.gone.empty() ? closed() : discard_all(work.gone, work.backends));
+    }
+
+    static Expected<void> closed() {
+        return fail_with(ECANCELED, "the toolstack was closed before its devices came");
+    }
+
     void add(Work work) {
+        if (is_finished_) {
+            end_without_thread(std::move(work));
+            return;
+        }
         if (const auto ok = start(); !ok) {
             work.ended(tl::unexpected(ok.error()));
             return;
@@ -178,6 +190,11 @@ class ThreadedWorker final : public DeviceWorker {
         return work;
     }
 
+    bool is_stopping() {
+        const std::lock_guard lock(mutex_);
+        return stopping_;
+    }
+
     Expected<void> attach_all(const std::vector<std::string>& backends) {
         if (!store_) {
             auto opened = hotplug::Store::open();
@@ -187,6 +204,9 @@ class ThreadedWorker final : public DeviceWorker {
             store_.emplace(std::move(*opened));
         }
         for (const std::string& backend : backends) {
+            if (is_stopping()) {
+                return closed();
+            }
             if (auto done = hotplug::attach(*store_, backend); !done) {
                 store_.reset();  // where it is the connection that has failed
                 return done;
@@ -208,6 +228,7 @@ class ThreadedWorker final : public DeviceWorker {
 
     const xenpack_watcher_ops& watcher_;
     std::optional<hotplug::Store> store_;  // the thread's
+    bool is_finished_ = false;            // the loop's
     int done_fd_ = -1;
     void* handle_ = nullptr;
     std::mutex mutex_;  // for all that follows, while there is a thread

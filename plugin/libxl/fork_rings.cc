@@ -208,6 +208,12 @@ Expected<void> ForkRings::let_go(std::uint32_t domid, const std::uint8_t uuid[16
     return xen_.unpause(domid).map([&] { warn(paused_.erase(key.first, key.second)); });
 }
 
+void ForkRings::leave_to_warden() noexcept {
+    if (warden_) {
+        warden_->take_over();
+    }
+}
+
 void ForkRings::keep(const std::vector<xenpack_domain>& live) noexcept {
     const auto lives = [&](const Key& key) {
         const auto at = std::ranges::lower_bound(live, key.first, {}, &xenpack_domain::domid);

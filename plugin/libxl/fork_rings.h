@@ -69,6 +69,9 @@ class ForkRings {
     Expected<void> hold(std::uint32_t domid, const std::uint8_t uuid[16]);
     Expected<void> let_go(std::uint32_t domid, const std::uint8_t uuid[16]);
 
+    // The loop has ended: from now on nobody hears of one that starves.
+    void leave_to_warden() noexcept;
+
     // Closes the rings of those that are gone or going: dom0's mapping would keep a page of them.
     void keep(const std::vector<xenpack_domain>& live) noexcept;
     void drop(std::uint32_t domid, const std::uint8_t uuid[16]) noexcept;

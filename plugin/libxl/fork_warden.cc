@@ -196,11 +196,18 @@ ForkWarden::ForkWarden(const xenpack_watcher_ops& watcher, std::string record)
 }
 
 ForkWarden::~ForkWarden() {
+    take_over();
+}
+
+void ForkWarden::take_over() noexcept {
+    has_taken_over_ = true;
     if (registration_ != nullptr) {
         watcher_.loop_ops->fd_deregister(watcher_.loop, registration_);
+        registration_ = nullptr;
     }
     if (fd_ >= 0) {
         ::close(fd_);
+        fd_ = -1;
     }
 }
 
@@ -291,7 +298,7 @@ Expected<void> ForkWarden::tell(const Key& key, bool watched) {
         }
         lost();
     }
-    return watched_.empty() ? Expected<void>() : start();
+    return watched_.empty() || has_taken_over_ ? Expected<void>() : start();
 }
 
 template <class Action>

@@ -30,8 +30,7 @@ class ForkWarden {
     // `record`: PausedForks' file. Waits for an earlier watcher's warden, which has little to do, a
     // second at the most. Starts nothing yet. `watcher` must outlive it.
     ForkWarden(const xenpack_watcher_ops& watcher, std::string record);
-    // For the process this is the watcher's end.
-    ~ForkWarden();
+    ~ForkWarden();  // take_over()
     ForkWarden(const ForkWarden&) = delete;
     ForkWarden& operator=(const ForkWarden&) = delete;
 
@@ -40,6 +39,8 @@ class ForkWarden {
     // is said in the log: forks are served all the same.
     void watch(const Key& key) noexcept;
     void forget(const Key& key) noexcept;
+    // For the process this is the watcher's end, from which on it is told nothing.
+    void take_over() noexcept;
 
   private:
     static void ready(void* arg, int fd, short events) noexcept;
@@ -60,6 +61,7 @@ class ForkWarden {
     int fd_ = -1;
     std::chrono::steady_clock::time_point started_;
     void* registration_ = nullptr;
+    bool has_taken_over_ = false;
 };
 
 // Of all domains, those of `watched` that must be paused where so much is free.

@@ -121,8 +121,12 @@ void Toolstack::look_again() {
     domains->report();
 }
 
-// There is no loop any more for libxl: it is served here, until all is undone.
+// There is no loop any more for libxl: it is served here, until all is undone. Nor is there one for
+// forks, some of which may run on meanwhile.
 void Toolstack::end_jobs() {
+    if (rings) {
+        rings->leave_to_warden();
+    }
     jobs.cancel_all();
     if (devices) {
         devices->finish();

@@ -122,6 +122,34 @@ static void forks_that_could_write_more_than_is_free_are_paused(void** state) {
     assert_string_equal(fake_host_read(record), line);
 }
 
+/* Called by what is undone while the watcher closes. */
+static void warden_has_ended(void* arg, int result, const char* why) {
+    siginfo_t info = {0};
+    int tries;
+
+    (void)result;
+    (void)why;
+    for (tries = 0; tries < 1000 && info.si_pid == 0; tries++) {
+        assert_int_equal(waitid(P_PID, (id_t)process(), &info, WEXITED | WNOHANG | WNOWAIT), 0);
+        poll(NULL, 0, 10);
+    }
+    *(bool*)arg = info.si_pid != 0;
+}
+
+/* Which may last, and nobody hears of a fork that starves. */
+static void they_are_paused_before_what_is_under_way_is_undone(void** state) {
+    static const uint8_t other[16] = {0x98};
+    bool had_ended = false;
+
+    fake_domain_add(FORK + 1, 0x98);
+    assert_int_equal(adopt(*state), 0);
+    assert_int_equal(
+        fake_host_plugin()->destroy(*state, FORK + 1, other, warden_has_ended, &had_ended), 0);
+    assert_int_equal(ended(state), 0);
+    assert_true(had_ended);
+    assert_string_equal(fake_host_read(record), line);
+}
+
 static void with_memory_for_all_nobody_is(void** state) {
     xen.physinfo.free_pages += 256;
     assert_int_equal(adopt(*state), 0);
@@ -324,6 +352,7 @@ int main(void) {
 #define WARDEN_TEST(test) cmocka_unit_test_setup_teardown(test, fork_up, fork_down)
     const struct CMUnitTest tests[] = {
         WARDEN_TEST(forks_that_could_write_more_than_is_free_are_paused),
+        WARDEN_TEST(they_are_paused_before_what_is_under_way_is_undone),
         WARDEN_TEST(with_memory_for_all_nobody_is),
         WARDEN_TEST(what_is_no_fork_is_left_alone),
         WARDEN_TEST(who_does_not_run_is_left_alone),
