@@ -269,9 +269,11 @@ enum xenpack_target_way {
  * forked of it, which share its pages until they write. What is a template, and what is a fork of
  * which, stands in the store, so that it survives the watcher:
  *   /local/domain/N/xenpack/template          "sealing" or "sealed"
+ *   /local/domain/N/xenpack/sealed-cpu-ns     of a template: its cpu_time_ns, which does not change
+ *                                             unless somebody lets it run, which spoils its forks
  *   /local/domain/N/xenpack/fork/template     of a fork: its template's uuid
  *   /local/domain/N/xenpack/fork/state        "building" until all of it is there, then "complete"
- * All three are dom0's; the domain reads what is below xenpack/fork, nobody else does.
+ * All of them are dom0's; the domain reads what is below xenpack/fork, nobody else does.
  *
  * These calls return at once; `done` is called in the loop, later, once, never inside the call.
  * close() calls `done` with -ECANCELED for what is under way. `why` is a sentence for a person, ""

@@ -22,6 +22,12 @@ using nlohmann::json;
 // What is kept for forks that never come must not be kept for ever.
 constexpr std::int64_t kForksDeadlineMs = 3'600'000;
 
+const char* state_of_template(const Zone& zone) {
+    return is_spoilt(zone)                            ? "spoilt"
+           : zone.family.kind == Family::Kind::sealed ? "sealed"
+                                                      : "sealing";
+}
+
 Expected<TemplateRequest> parse_template(const json& asked) {
     static constexpr std::array<std::string_view, 4> kKnown{"zone", "name", "identity",
                                                             "timeout_ms"};
@@ -256,16 +262,15 @@ json Watcher::templates_json() const {
     json list = json::array();
     for (const Zone* zone : zones_->all()) {
         if (zone->family.is_template()) {
-            list.push_back(
-                {{"name", zone->name},
-                 {"domid", zone->key.domid},
-                 {"uuid", to_string(zone->key.uuid)},
-                 {"state", zone->family.kind == Family::Kind::sealed ? "sealed" : "sealing"},
-                 {"identity", zone->family.has_reporter ? "guest" : "none"},
-                 {"template", template_json(*zone)},
-                 {"children", forks_->children_of(zone->key.uuid).size()},
-                 {"memory_kib", zone->domain.current_kib + zone->domain.shared_kib},
-                 {"shared_kib", zone->domain.shared_kib}});
+            list.push_back({{"name", zone->name},
+                            {"domid", zone->key.domid},
+                            {"uuid", to_string(zone->key.uuid)},
+                            {"state", state_of_template(*zone)},
+                            {"identity", zone->family.has_reporter ? "guest" : "none"},
+                            {"template", template_json(*zone)},
+                            {"children", forks_->children_of(zone->key.uuid).size()},
+                            {"memory_kib", zone->domain.current_kib + zone->domain.shared_kib},
+                            {"shared_kib", zone->domain.shared_kib}});
         }
     }
     return list;

@@ -413,14 +413,26 @@ Expected<void> Sealing::finish(bool reset) {
     }
     hold_for_good();
     shrink();
+    return tools_.xen.domain(domid_, uuid_.data())
+        .and_then([&](const DomainFacts& facts) { return mark_sealed(facts.domain.cpu_time_ns); })
+        .map([&] {
+            remove_node(kTemplateNameNode);
+            answer(0, "");
+        });
+}
+
+Expected<void> Sealing::mark_sealed(std::uint64_t cpu_time_ns) {
     const std::string state = node(kTemplateNode);
-    const xenpack_store_node sealed{state.c_str(), "sealed", XENPACK_STORE_HOST_ONLY, domid_};
+    const std::string cpu = node(kSealedCpuNode);
+    const std::string cpu_text = fmt::format("{}", cpu_time_ns);
+    const std::array<xenpack_store_node, 2> nodes{{
+        {state.c_str(), "sealed", XENPACK_STORE_HOST_ONLY, domid_},
+        {cpu.c_str(), cpu_text.c_str(), XENPACK_STORE_HOST_ONLY, domid_},
+    }};
     const xenpack_watcher_ops& watcher = tools_.watcher;
-    if (const int r = watcher.store_ops->make(watcher.store, &sealed, 1); r < 0) {
+    if (const int r = watcher.store_ops->make(watcher.store, nodes.data(), nodes.size()); r < 0) {
         return fail_with(-r, "cannot write {}: {}", state, std::strerror(-r));
     }
-    remove_node(kTemplateNameNode);
-    answer(0, "");
     return {};
 }
 

@@ -65,6 +65,7 @@ class Sealing final : public Job {
     void shrink();
     void hold_for_good();
     Expected<void> finish(bool reset);
+    Expected<void> mark_sealed(std::uint64_t cpu_time_ns);
     // ---- what fails
     void undo(const Error& error);
     void settle(const Error& error);

@@ -76,6 +76,24 @@ ForkTree tree_of(const Template& of, const libxl_domain_config& config) {
     return tree;
 }
 
+std::optional<std::uint64_t> number_in(const std::string& text) {
+    std::uint64_t number = 0;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+    return read.ec == std::errc{} ? std::optional(number) : std::nullopt;
+}
+
+// Its forks would have memory of two moments.
+Expected<std::shared_ptr<Template>> check_still(std::shared_ptr<Template> found,
+                                                const xenpack_domain& domain) {
+    if (found->sealed_cpu_ns && *found->sealed_cpu_ns != domain.cpu_time_ns) {
+        return fail_with(ESTALE,
+                         "template {} has run since it was sealed, over the memory that its forks "
+                         "begin with: destroy it and its forks, and make it anew",
+                         domain.domid);
+    }
+    return found;
+}
+
 }  // namespace
 
 Expected<std::shared_ptr<Template>> Templates::find(std::uint32_t domid,
@@ -90,14 +108,15 @@ Expected<std::shared_ptr<Template>> Templates::find(std::uint32_t domid,
     const auto known = known_.find(domid);
     if (known != known_.end() &&
         std::equal(known->second->uuid.begin(), known->second->uuid.end(), uuid)) {
-        return known->second;
+        return check_still(known->second, facts->domain);
     }
     auto found = read(facts->domain);
-    if (found) {
-        forget_the_dead();
-        known_[domid] = *found;
+    if (!found) {
+        return found;
     }
-    return found;
+    forget_the_dead();
+    known_[domid] = *found;
+    return check_still(std::move(*found), facts->domain);
 }
 
 Expected<std::shared_ptr<Template>> Templates::read(const xenpack_domain& domain) {
@@ -112,7 +131,12 @@ Expected<std::shared_ptr<Template>> Templates::read(const xenpack_domain& domain
     if (*state != "sealed" || !*record) {
         return fail_with(EINVAL, "domain {} is no template: it has not been sealed", domain.domid);
     }
+    const auto cpu = read_node(watcher_, domain_node(domain.domid, kSealedCpuNode));
+    if (!cpu) {
+        return tl::unexpected(cpu.error());
+    }
     auto found = std::make_shared<Template>();
+    found->sealed_cpu_ns = number_in(*cpu);
     found->domid = domain.domid;
     std::copy_n(domain.uuid, found->uuid.size(), found->uuid.begin());
     ParsedConfig filled;

@@ -24,7 +24,8 @@ namespace xenpack {
 struct Template {
     std::array<std::uint8_t, 16> uuid{};
     std::uint32_t domid = 0;
-    ParsedConfig config;  // its own, with the devices that it had
+    std::optional<std::uint64_t> sealed_cpu_ns;  // nothing: it was not written down
+    ParsedConfig config;                         // its own, with the devices that it had
     xen_domctl_createdomain creation{};
     SpecialPages pages;
     Servers servers;
@@ -39,8 +40,8 @@ class Templates {
     Templates(const xenpack_watcher_ops& watcher, Hypervisor& xen, XlContext& xl)
         : watcher_{watcher}, xen_{xen}, domains_{xen}, xl_{xl} {}
 
-    // ESRCH: that domain is not there; EINVAL: it is no sealed template. A fork that is under way
-    // holds it.
+    // ESRCH: that domain is not there; EINVAL: it is no sealed template; ESTALE: it has run since.
+    // A fork that is under way holds it.
     Expected<std::shared_ptr<Template>> find(std::uint32_t domid, const std::uint8_t uuid[16]);
 
   private:

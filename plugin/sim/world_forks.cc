@@ -118,9 +118,11 @@ void World::sealed(Zone& zone) {
     const std::uint32_t domid = zone.domain->domid;
     zone.life = Life::sealed;
     zone.plan.name = std::exchange(zone.new_name, {});
-    (void)store_.write({{node(domid, "name"), zone.plan.name},
-                        {"/vm/" + uuid_text(zone.uuid) + "/name", zone.plan.name},
-                        {node(domid, "xenpack/template"), "sealed"}});
+    (void)store_.write(
+        {{node(domid, "name"), zone.plan.name},
+         {"/vm/" + uuid_text(zone.uuid) + "/name", zone.plan.name},
+         {node(domid, "xenpack/sealed-cpu-ns"), fmt::format("{}", view_of(zone).cpu_time_ns)},
+         {node(domid, "xenpack/template"), "sealed"}});
     happened(XENPACK_DOMAIN_PAUSED, domid, zone.uuid);
     finish(zone, 0, "");
 }

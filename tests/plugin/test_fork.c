@@ -429,6 +429,21 @@ static void one_whose_nodes_others_take_away_leaves_nothing(void** state) {
                            "/local/domain/0/backend/vbd/9/51712\n"));
 }
 
+/* Not even where an earlier fork has made it known. */
+static void a_template_that_has_run_is_not_forked(void** state) {
+    fake_store_set("/local/domain/4/xenpack/sealed-cpu-ns", "1");
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    assert_int_equal(told.result, 0);
+    fake_domain_remove(FORK);
+    fake_domain(TEMPLATE)->cpu_time = 2;
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    assert_int_equal(told.calls, 2);
+    assert_int_equal(told.result, -ESTALE);
+    assert_non_null(strstr(told.why, "has run since it was sealed"));
+}
+
 static void what_cannot_be_undone_is_said(void** state) {
     forking.fail = "xc_memshr_fork";
     forking.fail_with = EBUSY;
@@ -669,6 +684,7 @@ int main(void) {
         FORK_TEST(a_name_that_is_being_given),
         FORK_TEST(a_name_given_up_is_free_at_once),
         FORK_TEST(what_is_no_template),
+        FORK_TEST(a_template_that_has_run_is_not_forked),
         FORK_TEST(a_template_that_is_gone),
         FORK_TEST(no_name),
         FORK_TEST(the_same_domain_twice),
@@ -677,6 +693,7 @@ int main(void) {
         FORK_TEST(xens_wish_to_be_asked_again_is_heeded),
         FORK_TEST(one_that_others_destroy_meanwhile_leaves_nothing),
         FORK_TEST(one_whose_nodes_others_take_away_leaves_nothing),
+        FORK_TEST(a_template_that_has_run_is_not_forked),
         FORK_TEST(what_cannot_be_undone_is_said),
         FORK_TEST(a_fork_that_has_not_begun_is_cancelled),
         FORK_TEST(a_fork_under_way_is_cancelled_and_undone),

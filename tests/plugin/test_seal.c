@@ -97,6 +97,7 @@ static void is_sealed(const char* name) {
     assert_int_equal(told.calls, 1);
     assert_int_equal(told.result, 0);
     assert_string_equal(fake_store_get(state_node), "sealed");
+    assert_string_equal(fake_store_get("/local/domain/5/xenpack/sealed-cpu-ns"), "1");
     assert_null(fake_store_get("/local/domain/5/xenpack/template/name"));
     assert_string_equal(fake_store_get("/local/domain/5/name"), name);
     assert_non_null(fake_userdata(ZONE, "xenpack-template"));

@@ -328,6 +328,60 @@ TEST_F(WatcherForkLeftTest, ADomainWithNothingInTheStoreIsKnownByItsIntent) {
     EXPECT_EQ(intents(), 0U);
 }
 
+TEST_F(WatcherForkLeftTest, WhatAFileSaysOfAWholeZoneIsNoReasonToDestroyIt) {
+    add(5, "web");
+    add(6, "held", XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_NEVER_RAN);
+    ASSERT_TRUE(store_->make({{"/libxl/6/type", "pvh"}}));
+    add_fork(7, "complete");
+    for (const std::uint32_t domid : {kTemplate, 5U, 6U}) {
+        ASSERT_TRUE(intents_.write({uuid_of(domid), to_string(uuid_of(kTemplate)), "job"}));
+    }
+    ASSERT_TRUE(intents_.write({uuid_of(7), to_string(uuid_of(9)), "job", "jobs"}));
+    start();
+    EXPECT_THAT(host.calls, IsEmpty());
+    EXPECT_EQ(intents(), 0U);
+    EXPECT_EQ(node(7, "xenpack/pool"), "(nothing)");
+    for (const char* name : {"base", "web", "held", "job"}) {
+        EXPECT_TRUE(control_.said("fault", name, "it is left alone, though a file in")) << name;
+    }
+}
+
+TEST_F(WatcherForkLeftTest, AForkThatHasBecomeATemplateOutlivesAFileThatCouldNotBeRemoved) {
+    add_fork(5, "complete", XENPACK_DOMAIN_IS_PAUSED);
+    write(5, {{"xenpack/template", "sealed"}});
+    ASSERT_TRUE(intents_.write({uuid_of(5), to_string(uuid_of(kTemplate)), "job"}));
+    start();
+    EXPECT_THAT(host.calls, IsEmpty());
+    EXPECT_EQ(intents(), 0U);
+    EXPECT_FALSE(control_.said("fault", "job", ""));
+}
+
+TEST_F(WatcherForkLeftTest, ATemplateThatHasRunIsSaidAndNotForked) {
+    write(kTemplate, {{"xenpack/sealed-cpu-ns", "7"}});
+    host.domains.back().cpu_time_ns = 7;
+    add_fork(5, "complete", XENPACK_DOMAIN_IS_PAUSED | XENPACK_DOMAIN_NEVER_RAN);
+    write(5, {{"xenpack/pool", "jobs"}});
+    begin_with({{"jobs", "base", 1, {}, "job-%d", false, 1}});
+    EXPECT_EQ(watcher_->status()["templates"].at(0)["state"], "sealed");
+    EXPECT_THAT(host.calls, IsEmpty());
+    host.domains.at(1).cpu_time_ns = 8;
+    ASSERT_TRUE(
+        soon([this] { return watcher_->status()["templates"].at(0)["state"] == "spoilt"; }));
+    const auto refused = watcher_->make_forks({{"template", "base"}}, {2, 1});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ESTALE);
+    EXPECT_THAT(refused.error().what, HasSubstr("base cannot be forked: it has run"));
+    say_low();  // it looks at all there is
+    ASSERT_TRUE(soon([] { return !host.calls.empty(); }));
+    EXPECT_THAT(host.calls, ElementsAre("destroy domain 5")) << "which stood ready";
+    look();
+    EXPECT_EQ(std::ranges::count_if(control_.events,
+                                    [](const json& event) {
+                                        return event["kind"] == "fault" && event["zone"] == "base";
+                                    }),
+              1);
+}
+
 TEST_F(WatcherForkLeftTest, OneThatIsCompleteLivesAndIntentsOfNothingGo) {
     add_fork(5, "complete");
     ASSERT_TRUE(intents_.write({uuid_of(5), "", "job"}));

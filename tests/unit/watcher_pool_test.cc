@@ -112,6 +112,29 @@ TEST_F(WatcherPoolTest, ANameIsGivenBeforeTheGuestLearnsItsOwn) {
     ASSERT_TRUE(run_until(loop_, [this] { return field("ready") == 1; }));
 }
 
+// What another program has renamed has its new name in itself too, and the next may have the old.
+TEST_F(WatcherPoolTest, OneThatStandsThereUnderAnotherNameTakesThatForItsOwn) {
+    begin_full(jobs(1));
+    const auto domid = domain("job-1")["domid"].get<std::uint32_t>();
+    ASSERT_TRUE(store_->make({{domain_path(domid, "name"), "mine"}}));
+    ASSERT_TRUE(run_until(loop_, [this] { return domain("mine").is_object(); }));
+    const auto taken = take();
+    ASSERT_TRUE(taken) << taken.error().what;
+    EXPECT_EQ((*taken)["name"], "mine");
+    EXPECT_EQ(node(domain("mine"), "xenpack/fork/name"), "mine");
+}
+
+TEST_F(WatcherPoolTest, TheNameThatARunningOneHasInItselfIsGivenToNoOther) {
+    PoolConfig pool = jobs(1);
+    pool.running = true;
+    begin_full(pool);
+    const auto taken = take({{"name", "mine"}});
+    ASSERT_TRUE(taken) << taken.error().what;
+    ASSERT_TRUE(run_until(loop_, [this] { return field("ready") == 1; }));
+    EXPECT_EQ(node(domain("mine"), "xenpack/fork/name"), "job-1");
+    EXPECT_TRUE(domain("job-2").is_object());
+}
+
 TEST_F(WatcherPoolTest, WhatIsRefusedLeavesThePoolAsItWas) {
     begin_full(jobs(1));
     EXPECT_EQ(take({{"name", "base"}}).error().code, EEXIST);

@@ -75,11 +75,12 @@ std::vector<std::string> Forks::names_below(const Uuid& template_uuid) const {
     return names;
 }
 
-// Those of domains, and those that are promised.
+// Those of domains, those that are promised, and those that a pool's forks have in themselves.
 std::set<std::string, std::less<>> Forks::names_taken() const {
     std::set<std::string, std::less<>> names{rooms_.zones.dom0().name, "Domain-0"};
     for (const Zone* zone : rooms_.zones.all()) {
         names.insert(zone->name);
+        names.insert(zone->family.identity_name);
     }
     for (const auto& [key, sealing] : seals_) {
         names.insert(sealing->name);
@@ -103,6 +104,7 @@ void Forks::forget(const Zone& gone) {
     ready_.erase(gone.key);
     told_.erase(gone.key);
     tried_.erase(gone.key);
+    spoilt_.erase(gone.key);
     keeper_.forget(gone.key);
     // Whatever it seems to have been: its nodes may have gone before it.
     const std::vector<std::string> orphans = names_below(gone.key.uuid);
@@ -149,7 +151,9 @@ void Forks::follow_zone(const Zone& zone) {
     }
     switch (zone.family.kind) {
         case Family::Kind::none:
+            break;
         case Family::Kind::sealed:
+            follow_template(zone);
             break;
         case Family::Kind::asked:
         case Family::Kind::sealing:
@@ -217,6 +221,17 @@ void Forks::wake() {
 
 // ---- what was left ------------------------------------------------------------------------------
 
+// A fork of which the toolstack had made no more than the domain: what a file says of any other is
+// no reason to destroy it.
+bool Forks::has_only_begun(const Zone& zone) const {
+    if (zone.family.kind != Family::Kind::none ||
+        (zone.domain.flags & XENPACK_DOMAIN_NEVER_RAN) == 0) {
+        return false;
+    }
+    const auto type = rooms_.store.read(fmt::format("/libxl/{}/type", zone.key.domid));
+    return type && !*type;
+}
+
 // The domains that there are have just been read, with what the store says of them.
 void Forks::settle_intents() {
     const auto intents = intents_.load();
@@ -228,15 +243,28 @@ void Forks::settle_intents() {
     }
     for (const Intent& intent : *intents) {
         const Zone* zone = zone_of(intent.uuid);
-        if (zone == nullptr || zone->family.kind == Family::Kind::fork) {
-            if (zone != nullptr && zone->family.pool.empty()) {
-                if (const auto entered = enter_pool(zone->key, intent.pool); !entered) {
-                    give_up_standing(*zone, entered.error().what);
-                }
-            }
-            forget_intent(intent.uuid);
-        } else {
+        if (zone != nullptr &&
+            (zone->family.kind == Family::Kind::fork_building || has_only_begun(*zone))) {
             take_away_half_made(*zone);
+            continue;
+        }
+        if (zone != nullptr) {
+            settle_whole(*zone, intent);
+        }
+        forget_intent(intent.uuid);
+    }
+}
+
+void Forks::settle_whole(const Zone& zone, const Intent& intent) {
+    const std::string& of = zone.family.template_uuid;
+    if (of.empty() || (!intent.template_uuid.empty() && of != intent.template_uuid)) {
+        say(ForkNews::Kind::fault, zone.name, zone.key,
+            fmt::format("it is left alone, though a file in {} says that it was being made when "
+                        "xenpackd ended: it is no such fork, and the file is removed",
+                        rooms_.intents));
+    } else if (zone.family.kind == Family::Kind::fork && zone.family.pool.empty()) {
+        if (const auto entered = enter_pool(zone.key, intent.pool); !entered) {
+            give_up_standing(zone, entered.error().what);
         }
     }
 }

@@ -190,9 +190,10 @@ class Forks {
     [[nodiscard]] bool is_leaving(const Zone& zone) const {
         return destroying_.contains(zone.key.uuid);
     }
-    // EBUSY: it is not sealed (yet); ENOENT, EPERM: there is none of that name.
+    // EBUSY: it is not sealed (yet); ESTALE: it has run since; ENOENT, EPERM: there is none of that
+    // name.
     [[nodiscard]] Expected<const Zone*> sealed_template(const std::string& name) const {
-        return find_template(name);
+        return forkable_template(name);
     }
     // A sentence for each thing that forks need and this host lacks.
     [[nodiscard]] std::vector<std::string> missing();
@@ -208,6 +209,8 @@ class Forks {
     // Templates: in forks_template.cc.
     [[nodiscard]] Expected<Zone*> zone_to_seal(const TemplateRequest& asked, std::uint64_t caller);
     [[nodiscard]] Expected<Zone*> find_template(const std::string& name) const;
+    [[nodiscard]] Expected<Zone*> forkable_template(const std::string& name) const;
+    void follow_template(const Zone& zone);
     [[nodiscard]] Expected<void> write_seal_nodes(const Sealing& sealing);
     void follow_sealing(const ZoneKey& key);
     void seal(const ZoneKey& key);
@@ -250,7 +253,7 @@ class Forks {
                                                      const TakeRequest& asked) const;
     [[nodiscard]] Expected<void> let_out(const Zone& zone, const TakeRequest& asked);
     static void await_for(Child& child, const Request& taker);
-    void take_back_name(const ZoneKey& key, const std::string& name);
+    void take_back_name(const Zone& zone, const std::string& name);
     [[nodiscard]] Expected<void> keep_taken(const Request& request);
     [[nodiscard]] bool is_being_taken(const Zone& fork) const;
 
@@ -266,6 +269,8 @@ class Forks {
     [[nodiscard]] std::set<std::string, std::less<>> names_taken() const;
     [[nodiscard]] std::string read_node(std::uint32_t domid, std::string_view below) const;
     void settle_intents();
+    [[nodiscard]] bool has_only_begun(const Zone& zone) const;
+    void settle_whole(const Zone& zone, const Intent& intent);
     void forget_intent(const Uuid& uuid);
     // Calls `then` once it is gone. A failure is tried again, unless it is to be tried `once`: then
     // it is passed on.
@@ -304,7 +309,8 @@ class Forks {
     std::map<Uuid, std::unique_ptr<Destroying>> destroying_;
     std::set<ZoneKey> ready_;
     std::set<ZoneKey> told_;
-    std::set<ZoneKey> tried_;  // sealings of an earlier daemon that were taken up
+    std::set<ZoneKey> tried_;   // sealings of an earlier daemon that were taken up
+    std::set<ZoneKey> spoilt_;  // templates: it has been said
     std::size_t building_ = 0;
     bool settled_intents_ = false;
     std::unique_ptr<Loop::Timer> wake_;

@@ -65,7 +65,7 @@ Expected<void> Forks::make_forks(const ForksRequest& asked, std::uint64_t caller
     if (auto host = check_host(); !host) {
         return host;
     }
-    const auto found = find_template(asked.template_name);
+    const auto found = forkable_template(asked.template_name);
     if (!found) {
         return tl::unexpected(found.error());
     }

@@ -13,6 +13,11 @@
 namespace xenpack {
 namespace {
 
+// It has run, and may have read who it is.
+bool may_have_identity(const Zone& zone) {
+    return (zone.domain.flags & XENPACK_DOMAIN_NEVER_RAN) == 0;
+}
+
 Expected<void> is_taken(const std::string& name) {
     return fail_with(EEXIST, "a domain is named {} already: choose another name", name);
 }
@@ -68,7 +73,7 @@ Expected<void> Forks::check_take(const TakeRequest& asked) const {
     return names_taken().contains(asked.name) ? is_taken(asked.name) : Expected<void>();
 }
 
-// Also to itself, where it has not been told yet who it is.
+// Also to itself, by the name that it has now, where it cannot have been told yet who it is.
 Expected<void> Forks::rename(const Zone& zone, const TakeRequest& asked) {
     const ZoneKey key = zone.key;
     if (!asked.name.empty() && asked.name != zone.name) {
@@ -79,19 +84,26 @@ Expected<void> Forks::rename(const Zone& zone, const TakeRequest& asked) {
             return renamed;
         }
     }
+    if (may_have_identity(zone)) {
+        return {};
+    }
+    const std::string& name = asked.name.empty() ? zone.name : asked.name;
     NodesBelow nodes;
-    if (!asked.name.empty()) {
-        nodes.emplace_back(guest::kNamePath, asked.name);
+    if (name != zone.family.identity_name) {
+        nodes.emplace_back(kForkNamePath, name);
     }
     if (!asked.address.empty()) {
         nodes.emplace_back(guest::kAddressPath, asked.address);
     }
-    return nodes.empty() || is_ready(zone) ? Expected<void>() : write_nodes(key, nodes);
+    return nodes.empty() ? Expected<void>() : write_nodes(key, nodes);
 }
 
-void Forks::take_back_name(const ZoneKey& key, const std::string& name) {
+void Forks::take_back_name(const Zone& zone, const std::string& name) {
+    const ZoneKey key = zone.key;
     (void)rooms_.toolstack.rename(key.domid, key.uuid, name);
-    (void)write_nodes(key, {{guest::kNamePath, name}});
+    if (!may_have_identity(zone)) {
+        (void)write_nodes(key, {{kForkNamePath, name}});
+    }
     (void)rooms_.store.remove(domain_path(key.domid, guest::kAddressPath));
     (void)rooms_.store.remove(domain_path(key.domid, kPoolStatePath));
     rooms_.zones.read_again(key);
@@ -112,7 +124,7 @@ Expected<void> Forks::let_out(const Zone& zone, const TakeRequest& asked) {
         fault_point("take.unpaused");
     }
     if (!done) {
-        take_back_name(key, old_name);
+        take_back_name(zone, old_name);
     }
     return done;
 }
@@ -133,7 +145,7 @@ Expected<const Zone*> Forks::can_be_taken(const ZoneKey& key, const TakeRequest&
         (!is_ready(*zone) && !children_.contains(key.uuid))) {
         return fail_with(ESRCH, "that fork is not there any more");
     }
-    if (!asked.address.empty() && is_ready(*zone)) {
+    if (!asked.address.empty() && may_have_identity(*zone)) {
         return fail_with(EINVAL, "{} has its identity already, and cannot be given an address",
                          zone->name);
     }

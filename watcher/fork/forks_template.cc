@@ -106,6 +106,20 @@ Expected<Zone*> Forks::find_template(const std::string& name) const {
     return found;
 }
 
+Expected<Zone*> Forks::forkable_template(const std::string& name) const {
+    auto found = find_template(name);
+    if (found && is_spoilt(**found)) {
+        return fail_with(ESTALE, "{} cannot be forked: {}", name, kSpoilt);
+    }
+    return found;
+}
+
+void Forks::follow_template(const Zone& zone) {
+    if (is_spoilt(zone) && spoilt_.insert(zone.key).second) {
+        say(ForkNews::Kind::fault, zone.name, zone.key, kSpoilt);
+    }
+}
+
 Expected<Zone*> Forks::zone_to_seal(const TemplateRequest& asked, std::uint64_t caller) {
     if (auto timeout = check_timeout(asked.timeout_ms); !timeout) {
         return tl::unexpected(std::move(timeout.error()));

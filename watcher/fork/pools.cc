@@ -22,7 +22,7 @@ bool stands(const Zone& zone) {
 std::set<std::string> sealed_uuids(Zones& zones) {
     std::set<std::string> uuids;
     for (const Zone* zone : zones.all()) {
-        if (zone->family.kind == Family::Kind::sealed) {
+        if (zone->family.kind == Family::Kind::sealed && !is_spoilt(*zone)) {
             uuids.insert(to_string(zone->key.uuid));
         }
     }
@@ -294,7 +294,7 @@ void Pools::give_up_strangers() {
             dismiss(*zone,
                     fmt::format("the pool {} is not in the configuration", zone->family.pool));
         } else if (!templates.contains(uuid)) {
-            dismiss(*zone, "its template has gone");
+            dismiss(*zone, "its template has gone, or has run since it was sealed");
         } else if (const std::string why =
                        why_not_of(pool->second, pool->second.template_uuid, *zone);
                    !why.empty()) {

@@ -2,6 +2,8 @@
 // From nodes to a Family; most domains have none of them, and cost one read.
 #include "watcher/zones/family.h"
 
+#include <charconv>
+#include <cstdint>
 #include <utility>
 
 namespace xenpack {
@@ -30,6 +32,13 @@ class Nodes {
     std::optional<Error> failure_;
 };
 
+std::optional<std::uint64_t> number_in(const std::string& text) {
+    std::uint64_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, number);
+    return read.ec == std::errc{} && read.ptr == end ? std::optional(number) : std::nullopt;
+}
+
 void read_fork(Nodes& nodes, Family& family) {
     const auto state = nodes.get(kForkStatePath);
     if (state) {
@@ -39,6 +48,7 @@ void read_fork(Nodes& nodes, Family& family) {
         family.pool = nodes.get(kPoolPath).value_or("");
     }
     if (!family.pool.empty()) {
+        family.identity_name = nodes.get(kForkNamePath).value_or("");
         const std::string in_pool = nodes.get(kPoolStatePath).value_or("");
         family.in_pool = in_pool == "taken"    ? Family::InPool::taken
                          : in_pool == "taking" ? Family::InPool::taking
@@ -58,6 +68,10 @@ void read_template(Nodes& nodes, Family& family) {
     family.has_reporter = nodes.get(kIdentityPath).value_or("") != "none";
     family.template_name = name.value_or("");
     family.pool.clear();
+    family.identity_name.clear();
+    if (family.kind == Family::Kind::sealed) {
+        family.sealed_cpu_ns = number_in(nodes.get(kSealedCpuPath).value_or(""));
+    }
 }
 
 Family read_any(Nodes& nodes) {

@@ -16,12 +16,15 @@ namespace xenpack {
 inline constexpr char kFamilyPath[] = "xenpack";
 inline constexpr char kQuiescePath[] = "xenpack/quiesce";
 inline constexpr char kTemplatePath[] = "xenpack/template";
+// Of a template, where its toolstack wrote it: its processor time as it was sealed, in ns.
+inline constexpr char kSealedCpuPath[] = "xenpack/sealed-cpu-ns";
 // "guest" or "none": whether forks of it have a reporter that takes their identity.
 inline constexpr char kIdentityPath[] = "xenpack/identity";
 // The name that a template-to-be shall have; there from the request on until it is sealed.
 inline constexpr char kTemplateNamePath[] = "xenpack/template-name";
 inline constexpr char kForkTemplatePath[] = "xenpack/fork/template";
 inline constexpr char kForkStatePath[] = "xenpack/fork/state";
+inline constexpr char kForkNamePath[] = "xenpack/fork/name";
 inline constexpr char kForkSeedPath[] = "xenpack/fork/seed";
 inline constexpr char kForkGenerationPath[] = "xenpack/fork/generation";
 // Of a fork that was made for a pool: which one; and there once it is "taking", being handed out,
@@ -45,8 +48,12 @@ struct Family {
     // Of a fork, and of one that has become a template itself: whose it is, and which.
     std::string template_uuid{};
     std::string generation{};
+    // Of a template: its processor time when it was sealed; nothing: it is not known.
+    std::optional<std::uint64_t> sealed_cpu_ns{};
     // Of a fork: which pool it was made for; empty: none.
     std::string pool{};
+    // Of one in a pool: the name that it takes in itself, or has taken, whatever it is called now.
+    std::string identity_name{};
     enum class InPool { stands, taking, taken } in_pool = InPool::stands;
 
     // Its pages are shared or another's: what it holds has nothing to do with its target.

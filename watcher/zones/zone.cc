@@ -171,6 +171,9 @@ std::optional<std::string> silence(const Zone& zone, std::int64_t now_ms) {
 
 std::vector<std::string> faults(const Zone& zone, std::int64_t now_ms) {
     std::vector<std::string> list;
+    if (is_spoilt(zone)) {
+        list.emplace_back(kSpoilt);
+    }
     if (now_ms < zone.flooding_until_ms) {
         list.emplace_back(
             "writes its report faster than is listened to; left at its size meanwhile");
@@ -202,6 +205,12 @@ std::vector<std::string> faults(const Zone& zone, std::int64_t now_ms) {
         list.push_back(*silent);
     }
     return list;
+}
+
+bool is_spoilt(const Zone& zone) {
+    const Family& family = zone.family;
+    return family.kind == Family::Kind::sealed && family.sealed_cpu_ns &&
+           *family.sealed_cpu_ns != zone.domain.cpu_time_ns;
 }
 
 DemandRule demand_rule(const Zone& zone) {

@@ -112,6 +112,13 @@ struct Zone {
                       kFaultLinesPerS};  // those in the journal: a guest causes them
 };
 
+inline constexpr char kSpoilt[] =
+    "it has run since it was sealed, over the memory that its forks begin with: destroy them, then "
+    "it, and make it anew";
+// A template that somebody has let run: of what its forks have not touched they have another's
+// memory, or none.
+[[nodiscard]] bool is_spoilt(const Zone& zone);
+
 [[nodiscard]] ZoneState state_of(const Zone& zone, std::int64_t now_ms);
 
 // The limits in force: overrides, then configuration, then what follows from its size.

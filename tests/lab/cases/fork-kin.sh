@@ -58,6 +58,15 @@ check "its own template's other fork has not noticed" zone_do child-2 check
 # ---- And back
 for name in grand-1 grand-2 child-2; do xl destroy $name; done
 check "no fork is left, and no node, device or file of one" eventually 60 as_before "$lab_state/with-template" 2048
+# Whoever insists lets it run.
+insist() {
+    local i
+    for ((i = 0; i < 101; i++)); do xl unpause "$1" || return 1; done
+}
+check "who unpauses it a hundred times" insist base
+check "has spoilt it: it is not forked" refused 'cannot be forked: it has run since it was sealed' xenpack fork base --name child-3
+check "which is said" eventually 30 daemon_said 'base.*it has run since it was sealed'
+check "and shown" grep -q spoilt <(xenpack template list)
 check "the template can be removed" xenpack template rm base
 check "every page, node, device and file is back" eventually 60 as_before "$lab_state/empty" 256
 check "no ghosts" no_ghosts

@@ -161,6 +161,18 @@ check "it is" grep -qE '^still .* --p' <(xl list)
 check "the daemon ends when told" daemon_stop
 check "and starts again" daemon_start
 check "the forks have not noticed" ask_all check job-1 job-2 "job-$count"
+disks_made() { xenstore-list /local/domain/0/backend/vbd | wc -l; }
+more_disks() { is "$(disks_made)" -gt "$1"; }
+# The daemon is told to end while disks of forks are being made.
+ends_while_making() {
+    local before
+    before=$(disks_made)
+    xenpack fork base -n 6 --name 'late-%d' --until running >"$lab_state/late" 2>&1 &
+    eventually 30 more_disks "$before" && daemon_stop
+}
+check "it ends within seconds while forks are made" ends_while_making
+check "and takes them away first" eventually 10 none_of late
+check "it starts once more" daemon_start
 check "it knows the template's forks" refused 'base' xenpack template rm base
 
 # ---- And back
