@@ -73,12 +73,12 @@ class ThreadedWorker final : public DeviceWorker {
         is_finished_ = true;
         give_back();
         for (Work& work : std::exchange(todo_, {})) {
-            end_without_thread(std::move(work));
+            end_without_thread(work);
         }
     }
 
   private:
-    static void end_without_thread(Work work) {
+    static void end_without_thread(const Work& work) {
         work.ended(work.gone.empty() ? closed() : discard_all(work.gone, work.backends));
     }
 
@@ -88,7 +88,7 @@ class ThreadedWorker final : public DeviceWorker {
 
     void add(Work work) {
         if (is_finished_) {
-            end_without_thread(std::move(work));
+            end_without_thread(work);
             return;
         }
         if (const auto ok = start(); !ok) {
@@ -228,7 +228,7 @@ class ThreadedWorker final : public DeviceWorker {
 
     const xenpack_watcher_ops& watcher_;
     std::optional<hotplug::Store> store_;  // the thread's
-    bool is_finished_ = false;            // the loop's
+    bool is_finished_ = false;             // the loop's
     int done_fd_ = -1;
     void* handle_ = nullptr;
     std::mutex mutex_;  // for all that follows, while there is a thread

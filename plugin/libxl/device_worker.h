@@ -27,9 +27,9 @@ class DeviceWorker {
     // What attach() has made for a fork of that uuid, where it has gone and its backends' nodes
     // with it, so that no hotplug script will come.
     virtual void discard(std::string uuid, std::vector<std::string> backends, Ended ended) = 0;
-    // For the end, when there is no loop any more: waits for the device that is under way, up to ten
-    // seconds for a network; attaches none after it (ECANCELED); calls every `ended` that is due.
-    // From then on discard() does its work, and calls `ended`, before it returns.
+    // For the end, when there is no loop any more: waits for the device that is under way, up to
+    // ten seconds for a network; attaches none after it (ECANCELED); calls every `ended` that is
+    // due. From then on discard() does its work, and calls `ended`, before it returns.
     virtual void finish() = 0;
 };
 
