@@ -126,7 +126,7 @@ probe_src := $(wildcard tests/plugin/on_host/*.cc)
 # the lab. What they are made of, but for their mains, is tested too.
 bench_main := $(wildcard tests/bench/*_bench.cc) tests/bench/model_check.cc
 bench_src := $(filter-out $(bench_main),$(wildcard tests/bench/*.cc tests/bench/*/*.cc))
-unit_src += $(bench_src) hotplug/request.cc plugin/libxl/vbd_number.cc plugin/libxl/paging_pool.cc
+unit_src += $(bench_src) hotplug/base.cc hotplug/request.cc plugin/libxl/vbd_number.cc plugin/libxl/paging_pool.cc
 fuzz_names := $(patsubst tests/fuzz/%.cc,%,$(wildcard tests/fuzz/*_fuzz.cc))
 
 manuals := $(patsubst etc/man/%.scd,build/man/%,$(wildcard etc/man/*.scd))
@@ -200,7 +200,7 @@ $(patsubst tests/bench/%.cc,$(1)/tests/%,$(bench_main)): $(1)/tests/%: $(1)/obj/
 	$$(call say,LINK,$$@)$(2) -Wl,--as-needed $(4) -o $$@ $$(filter %.o %.a,$$^) $(host_libs)
 
 $(1)/tests/plugin/%: $(1)/obj/tests/plugin/%.o $(call objects,$(1),$(plugin_test_parts) \
-    hotplug/request.cc) $(1)/plugin.a $(1)/rooms.a
+    hotplug/base.cc hotplug/request.cc) $(1)/plugin.a $(1)/rooms.a
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)$(2) -Wl,--as-needed $(4) $$(call link_lines,$$(wildcard tests/plugin/$$*.c*)) -o $$@ \
 	    $$(filter %.o %.a,$$^) $(plugin_libs) $(host_libs) $(CMOCKA_LIBS)

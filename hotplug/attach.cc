@@ -26,14 +26,15 @@ Expected<void> attach_network(Store& store, const Backend& backend, const std::s
 
 }  // namespace
 
-Expected<void> attach(Store& store, const std::string& path) {
+Expected<void> attach(Store& store, const Device& device) {
+    const std::string& path = device.path;
     const auto backend = parse_backend(path);
     if (!backend) {
         return tl::unexpected(backend.error());
     }
     Expected<void> done = fail("{} is neither a disk nor a network", path);
     if (backend->type == "vbd") {
-        done = block_add(store, *backend, path, AddedFor::kFork);
+        done = block_add_to_fork(store, *backend, path, device.base);
     } else if (backend->type == "vif") {
         done = attach_network(store, *backend, path);
     }

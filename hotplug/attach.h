@@ -11,10 +11,16 @@
 
 namespace xenpack::hotplug {
 
-// `path` is the backend's in xenstore. Of a network it waits for the kernel to make the interface,
+struct Device {
+    std::string path;  // of its backend in xenstore
+    // Of a disk: what its base was when its template was sealed (base.h); empty: that is not known.
+    std::string base{};
+};
+
+// ESTALE: the base is not what it was. Of a network it waits for the kernel to make the interface,
 // for ten seconds at the most, as libxl does (LIBXL_INIT_TIMEOUT of libxl_internal.h). What fails
 // stands in hotplug-error too.
-Expected<void> attach(Store& store, const std::string& path);
+Expected<void> attach(Store& store, const Device& device);
 
 // What attach() has made for the domain of that uuid, whose nodes are gone. The kernel takes a
 // network's interface away itself.

@@ -6,13 +6,16 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
 
+#include "hotplug/base.h"
 #include "hotplug/loop_device.h"
 #include "hotplug/snapshot.h"
 
@@ -21,6 +24,9 @@ namespace {
 
 constexpr std::string_view kMapper = "/dev/mapper/";
 constexpr std::string_view kBackends = "/local/domain/0/backend/vbd";
+constexpr std::uint64_t kMib = 1024 * 1024;
+// Choice: what a small system writes while it starts and is told who it is.
+constexpr std::uint64_t kOverlayLeastBytes = 64 * kMib;
 
 // Of a fork, as they stand in xenstore: what it was called, and where its overlay is.
 struct Names {
@@ -52,23 +58,6 @@ Expected<void> hand_over(Store& store, const std::string& path, const std::strin
 }
 
 // ---- Shared with others.
-
-// What is written to in the end: a block device, or a file.
-struct Medium {
-    bool is_device = false;
-    dev_t device = 0;
-    ino_t file = 0;
-    bool operator==(const Medium&) const = default;
-};
-
-std::optional<Medium> medium_of(const std::string& path) {
-    struct stat status {};
-    if (stat(path.c_str(), &status) != 0) {
-        return std::nullopt;
-    }
-    return S_ISBLK(status.st_mode) ? Medium{true, status.st_rdev, 0}
-                                   : Medium{false, status.st_dev, status.st_ino};
-}
 
 std::string number_of(const Medium& medium) {
     return medium.is_device ? device_number(major(medium.device), minor(medium.device)) : "";
@@ -115,12 +104,41 @@ Expected<void> refuse_shared(Store& store, const Backend& backend, const std::st
     return {};
 }
 
+std::string name_of(Store& store, const std::string& domain) {
+    return store.read(fmt::format("/local/domain/{}/name", domain)).value_or("?");
+}
+
+// A template's disks are nobody's while it has no fork, and what comes of one later reads them.
+Expected<void> refuse_templates(Store& store, const std::string& base) {
+    const auto medium = medium_of(base);
+    if (!medium) {
+        return {};
+    }
+    for (const std::string& domain : store.list("/local/domain")) {
+        const std::string disks = fmt::format("/local/domain/{}/{}", domain, kTemplateDisksNode);
+        for (const std::string& disk : store.list(disks)) {
+            const auto was = parse_base(store.read(fmt::format("{}/{}", disks, disk)).value_or(""));
+            if (was && was->medium == *medium) {
+                return fail_with(EBUSY,
+                                 "the disk {} is the one of template {} (domain {}), which all its "
+                                 "forks read: give this domain a copy of it, or access=ro, or an "
+                                 "overlay (target={};)",
+                                 base, name_of(store, domain), domain, base);
+            }
+        }
+    }
+    return {};
+}
+
 // ---- With an overlay.
 
 Expected<std::uint64_t> sectors_of(const std::string& device) {
-    const guest::Fd fd(::open(device.c_str(), O_RDONLY | O_CLOEXEC));
+    const auto fd = open_base(device, O_RDONLY);
+    if (!fd) {
+        return tl::unexpected(fd.error());
+    }
     std::uint64_t bytes = 0;
-    if (!fd || ioctl(fd.get(), BLKGETSIZE64, &bytes) != 0) {
+    if (ioctl(fd->get(), BLKGETSIZE64, &bytes) != 0) {
         return fail_with(errno, "cannot read the size of {}: {}", device, std::strerror(errno));
     }
     if (bytes < kSectorBytes) {
@@ -129,11 +147,32 @@ Expected<std::uint64_t> sectors_of(const std::string& device) {
     return bytes / kSectorBytes;
 }
 
+// The kernel gives up a whole overlay, and the disk with it, at the first block that finds no room.
+Expected<void> check_room(const std::string& directory, std::uint64_t bytes) {
+    struct statvfs system {};
+    if (statvfs(directory.c_str(), &system) != 0) {
+        return fail_with(errno, "cannot ask what is free for {}: {}", directory,
+                         std::strerror(errno));
+    }
+    const std::uint64_t free = system.f_bavail * system.f_frsize;
+    const std::uint64_t least = std::min(bytes, kOverlayLeastBytes);
+    if (free < least) {
+        return fail_with(ENOSPC,
+                         "there is no room for what it will write to its disk: {} has {} MiB left, "
+                         "and a new overlay wants {}: end forks, or give that file system more",
+                         directory, free / kMib, least / kMib);
+    }
+    return {};
+}
+
 // A new file, which must not be there yet: two disks with one overlay would destroy each other.
 Expected<void> make_overlay(const std::string& path, std::uint64_t bytes) {
     const std::string directory(kOverlayDirectory);
     if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
         return fail_with(errno, "cannot make {}: {}", directory, std::strerror(errno));
+    }
+    if (auto room = check_room(directory, bytes); !room) {
+        return room;
     }
     const guest::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!fd) {
@@ -173,13 +212,7 @@ Expected<DeviceNumber> snapshot_over(const LoopDevice& base, std::uint64_t secto
 }
 
 Expected<void> add_overlaid(Store& store, const Backend& backend, const std::string& path,
-                            const DiskParams& params, AddedFor whom) {
-    // A fork's base is its template's, which sealing has frozen.
-    if (whom == AddedFor::kDomain) {
-        if (auto shared = refuse_shared(store, backend, params.base, false); !shared) {
-            return shared;
-        }
-    }
+                            const DiskParams& params) {
     const auto names = names_of(store, backend, params);
     const auto base = names ? base_device(params.base) : tl::unexpected(names.error());
     const auto sectors = base ? sectors_of(base->path) : tl::unexpected(base.error());
@@ -212,10 +245,10 @@ Expected<void> add_overlaid(Store& store, const Backend& backend, const std::str
 
 Expected<void> add_device(Store& store, const std::string& path, const std::string& base,
                           const std::string& number, bool writes) {
-    const guest::Fd held(::open(base.c_str(), O_RDONLY | O_CLOEXEC | (writes ? O_EXCL : 0)));
-    if (!held) {
-        return fail_with(errno, "the disk {} cannot be used: {}{}", base, std::strerror(errno),
-                         errno == EBUSY ? ": this host has mounted it, or uses it otherwise" : "");
+    if (const auto held = open_base(base, O_RDONLY | (writes ? O_EXCL : 0)); !held) {
+        return fail_with(
+            held.error().code, "{}{}", held.error().what,
+            held.error().code == EBUSY ? ": this host has mounted it, or uses it otherwise" : "");
     }
     return hand_over(store, path, base, number);
 }
@@ -250,8 +283,12 @@ Expected<void> add_plain(Store& store, const Backend& backend, const std::string
     if (stat(base.c_str(), &status) != 0) {
         return fail_with(errno, "the disk {} cannot be used: {}", base, std::strerror(errno));
     }
-    if (auto shared = refuse_shared(store, backend, base, writes); !shared) {
-        return shared;
+    auto allowed = refuse_shared(store, backend, base, writes);
+    if (allowed && writes) {
+        allowed = refuse_templates(store, base);
+    }
+    if (!allowed) {
+        return allowed;
     }
     if (S_ISBLK(status.st_mode)) {
         return add_device(store, path, base,
@@ -281,27 +318,66 @@ Expected<void> remove_overlaid(const std::string& node, const DiskParams& params
     return discard(snapshot, overlay_path(params.overlay->empty() ? snapshot : *params.overlay));
 }
 
+// What all of a template's forks read must be what the template had.
+Expected<void> check_base(const std::string& path, const std::string& sealed) {
+    if (sealed.empty()) {
+        return {};
+    }
+    const auto was = parse_base(sealed);
+    const auto is = was ? look_at_base(path) : tl::unexpected(was.error());
+    if (!is) {
+        return tl::unexpected(is.error());
+    }
+    if (const auto changed = what_changed(*was, *is)) {
+        return fail_with(ESTALE,
+                         "the disk {} is not what it was when the template was sealed: {}. Its "
+                         "forks would read what the template never had: make the template anew",
+                         path, *changed);
+    }
+    return {};
+}
+
+Expected<DiskParams> params_of(Store& store, const std::string& path) {
+    const auto text = store.need(path + "/params");
+    return text ? parse_disk_params(*text) : tl::unexpected(text.error());
+}
+
 }  // namespace
 
-Expected<void> block_add(Store& store, const Backend& backend, const std::string& path,
-                         AddedFor whom) {
-    const auto text = store.need(path + "/params");
-    const auto params = text ? parse_disk_params(*text) : tl::unexpected(text.error());
+Expected<void> block_add(Store& store, const Backend& backend, const std::string& path) {
+    const auto params = params_of(store, path);
     if (!params) {
         return tl::unexpected(params.error());
     }
-    if (whom == AddedFor::kDomain && params->overlay && is_snapshot_name(*params->overlay)) {
+    if (!params->overlay) {
+        return add_plain(store, backend, path, params->base);
+    }
+    if (is_snapshot_name(*params->overlay)) {
         return fail(
             "it was the disk of a fork, which has ended, and what the fork had written has gone "
             "with it: a fork with a disk cannot be restored");
     }
-    return params->overlay ? add_overlaid(store, backend, path, *params, whom)
+    if (auto shared = refuse_shared(store, backend, params->base, false); !shared) {
+        return shared;
+    }
+    return add_overlaid(store, backend, path, *params);
+}
+
+Expected<void> block_add_to_fork(Store& store, const Backend& backend, const std::string& path,
+                                 const std::string& base) {
+    const auto params = params_of(store, path);
+    if (!params) {
+        return tl::unexpected(params.error());
+    }
+    if (auto same = check_base(params->base, base); !same) {
+        return same;
+    }
+    return params->overlay ? add_overlaid(store, backend, path, *params)
                            : add_plain(store, backend, path, params->base);
 }
 
 Expected<void> block_remove(Store& store, const std::string& path) {
-    const auto text = store.need(path + "/params");
-    const auto params = text ? parse_disk_params(*text) : tl::unexpected(text.error());
+    const auto params = params_of(store, path);
     if (!params) {
         return tl::unexpected(params.error());
     }

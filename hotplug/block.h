@@ -13,12 +13,13 @@
 
 namespace xenpack::hotplug {
 
-// The overlay of a fork lives as long as the fork: one that names it and is no new fork is what was
-// saved of one, and without what it had written it would find another disk than it left.
-enum class AddedFor { kFork, kDomain };
-// `path` is the backend's in xenstore.
-Expected<void> block_add(Store& store, const Backend& backend, const std::string& path,
-                         AddedFor whom);
+// `path` is the backend's in xenstore. Not of a fork: its overlay lives as long as the fork, and
+// one that names it is what was saved of one, which would find another disk than it left.
+Expected<void> block_add(Store& store, const Backend& backend, const std::string& path);
+// Of a new fork. `base`: what its template's disk was when that was sealed (base.h), or empty.
+// ESTALE: it is not that any more. ENOSPC: there is no room for what the fork will write.
+Expected<void> block_add_to_fork(Store& store, const Backend& backend, const std::string& path,
+                                 const std::string& base);
 // Also where `add` was broken off: it looks for all that there could be.
 Expected<void> block_remove(Store& store, const std::string& path);
 // A snapshot and its overlay, where the store knows nothing of them any more.

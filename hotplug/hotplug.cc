@@ -42,7 +42,7 @@ Expected<void> run(Store& store, const std::string& action, const std::string& p
     }
     const bool disk = backend->type == "vbd";
     if (disk && action == "add") {
-        return block_add(store, *backend, path, AddedFor::kDomain);
+        return block_add(store, *backend, path);
     }
     if (disk && action == "remove") {
         return block_remove(store, path);

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "hotplug/base.h"
+
 namespace xenpack::hotplug {
 namespace {
 
@@ -39,7 +41,7 @@ loop_config configuration(const std::string& file, int fd, Access access) {
 
 Expected<LoopDevice> attach(const std::string& file, Access access) {
     const int mode = access == Access::kReadOnly ? O_RDONLY : O_RDWR;
-    const auto backing = open_file(file, mode);
+    const auto backing = open_base(file, mode);
     if (!backing) {
         return tl::unexpected(backing.error());
     }

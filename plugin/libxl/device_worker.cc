@@ -18,14 +18,13 @@
 #include <thread>
 #include <utility>
 
-#include "hotplug/attach.h"
-
 namespace xenpack {
 namespace {
 
 struct Work {
-    std::string gone;  // the uuid of a fork whose devices are to be discarded
-    std::vector<std::string> backends;
+    std::string gone;                   // the uuid of a fork whose devices are to be discarded
+    std::vector<std::string> backends;  // of that one
+    std::vector<hotplug::Device> devices;
     DeviceWorker::Ended ended;
     Expected<void> result;
 };
@@ -61,11 +60,11 @@ class ThreadedWorker final : public DeviceWorker {
     ThreadedWorker(const ThreadedWorker&) = delete;
     ThreadedWorker& operator=(const ThreadedWorker&) = delete;
 
-    void attach(std::vector<std::string> backends, Ended ended) override {
-        add({"", std::move(backends), std::move(ended), {}});
+    void attach(std::vector<hotplug::Device> devices, Ended ended) override {
+        add({"", {}, std::move(devices), std::move(ended), {}});
     }
     void discard(std::string uuid, std::vector<std::string> backends, Ended ended) override {
-        add({std::move(uuid), std::move(backends), std::move(ended), {}});
+        add({std::move(uuid), std::move(backends), {}, std::move(ended), {}});
     }
 
     void finish() override {
@@ -167,7 +166,7 @@ class ThreadedWorker final : public DeviceWorker {
     void run() {
         while (auto work = next()) {
             try {
-                work->result = work->gone.empty() ? attach_all(work->backends)
+                work->result = work->gone.empty() ? attach_all(work->devices)
                                                   : discard_all(work->gone, work->backends);
             } catch (const std::bad_alloc&) {
                 work->result = fail_with(ENOMEM, "no memory for a fork's devices");
@@ -195,7 +194,7 @@ class ThreadedWorker final : public DeviceWorker {
         return stopping_;
     }
 
-    Expected<void> attach_all(const std::vector<std::string>& backends) {
+    Expected<void> attach_all(const std::vector<hotplug::Device>& devices) {
         if (!store_) {
             auto opened = hotplug::Store::open();
             if (!opened) {
@@ -203,11 +202,11 @@ class ThreadedWorker final : public DeviceWorker {
             }
             store_.emplace(std::move(*opened));
         }
-        for (const std::string& backend : backends) {
+        for (const hotplug::Device& device : devices) {
             if (is_stopping()) {
                 return closed();
             }
-            if (auto done = hotplug::attach(*store_, backend); !done) {
+            if (auto done = hotplug::attach(*store_, device); !done) {
                 store_.reset();  // where it is the connection that has failed
                 return done;
             }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "hotplug/attach.h"
 #include "plugin/toolstack.h"
 #include "watcher/error.h"
 
@@ -21,9 +22,9 @@ class DeviceWorker {
     using Ended = std::function<void(Expected<void>)>;
     virtual ~DeviceWorker() = default;
 
-    // The backends of one domain, by their paths in the store. `ended` in the loop, later, once,
-    // with the first failure, after which the rest is left as it is.
-    virtual void attach(std::vector<std::string> backends, Ended ended) = 0;
+    // Those of one domain. `ended` in the loop, later, once, with the first failure, after which
+    // the rest is left as it is.
+    virtual void attach(std::vector<hotplug::Device> devices, Ended ended) = 0;
     // What attach() has made for a fork of that uuid, where it has gone and its backends' nodes
     // with it, so that no hotplug script will come.
     virtual void discard(std::string uuid, std::vector<std::string> backends, Ended ended) = 0;

@@ -95,13 +95,13 @@ void Forking::finish() {
         undo(known.error());
         return;
     }
-    std::vector<std::string> backends = devices_.backends(result_.domid);
-    if (backends.empty()) {
+    std::vector<hotplug::Device> devices = devices_.to_attach(result_.domid, of_->bases);
+    if (devices.empty()) {
         devices_ended({});
         return;
     }
     has_devices_ = true;
-    tools_.devices.attach(std::move(backends),
+    tools_.devices.attach(std::move(devices),
                           [this](const Expected<void>& result) { devices_ended(result); });
 }
 

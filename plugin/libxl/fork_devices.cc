@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "hotplug/request.h"
 #include "plugin/libxl/device_nodes.h"
@@ -115,6 +116,19 @@ std::vector<std::string> ForkDevices::backends(std::uint32_t domid) const {
         paths.push_back(backend_node("vif", domid, static_cast<std::uint32_t>(nic.devid)));
     }
     return paths;
+}
+
+std::vector<hotplug::Device> ForkDevices::to_attach(
+    std::uint32_t domid, const std::map<std::uint32_t, std::string>& bases) const {
+    std::vector<hotplug::Device> devices;
+    for (std::string& path : backends(domid)) {
+        devices.push_back({std::move(path)});
+    }
+    for (std::size_t i = 0; i < disks_.size(); ++i) {
+        const auto base = bases.find(vbd_number(disks_[i].vdev).value_or(0));
+        devices[i].base = base == bases.end() ? "" : base->second;
+    }
+    return devices;
 }
 
 }  // namespace xenpack

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "hotplug/attach.h"
 #include "plugin/libxl/fork_nodes.h"
 #include "plugin/libxl/xl_context.h"
 
@@ -39,6 +41,9 @@ class ForkDevices {
     void add_nodes(TreeParts& parts, std::uint32_t domid, const std::string& scripts) const;
     // The backends, by their paths in the store, disks first: they wait for nothing.
     [[nodiscard]] std::vector<std::string> backends(std::uint32_t domid) const;
+    // The same, with what is known of the disks' bases, by the disks' numbers.
+    [[nodiscard]] std::vector<hotplug::Device> to_attach(
+        std::uint32_t domid, const std::map<std::uint32_t, std::string>& bases) const;
 
   private:
     void swap(ForkDevices& other) noexcept {

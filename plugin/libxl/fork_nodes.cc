@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "hotplug/base.h"
+
 namespace xenpack {
 namespace {
 
@@ -152,6 +154,10 @@ TreeParts fork_nodes(const ForkTree& tree) {
 
 std::string domain_node(std::uint32_t domid, const char* below) {
     return fmt::format("/local/domain/{}{}{}", domid, *below == '\0' ? "" : "/", below);
+}
+
+std::string disk_node(std::uint32_t domid, std::uint32_t number) {
+    return fmt::format("/local/domain/{}/{}/{}", domid, hotplug::kTemplateDisksNode, number);
 }
 
 std::string vm_node(const std::string& uuid) {

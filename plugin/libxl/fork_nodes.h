@@ -63,6 +63,8 @@ std::string console_backend_node(std::uint32_t console_domid, std::uint32_t domi
 
 inline constexpr char kTemplateNode[] = "xenpack/template";           // "sealing", "sealed"
 inline constexpr char kTemplateNameNode[] = "xenpack/template/name";  // the name it is to have
+// Of a template's disk, by its number: what it was when it was sealed.
+std::string disk_node(std::uint32_t domid, std::uint32_t number);
 inline constexpr char kSealedCpuNode[] = "xenpack/sealed-cpu-ns";
 inline constexpr char kForkStateNode[] = "xenpack/fork/state";  // "building", "complete"
 

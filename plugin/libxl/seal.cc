@@ -13,10 +13,12 @@
 #include <new>
 #include <utility>
 
+#include "hotplug/base.h"
 #include "plugin/libxl/fork_nodes.h"
 #include "plugin/libxl/paging_pool.h"
 #include "plugin/libxl/template_check.h"
 #include "plugin/libxl/userdata.h"
+#include "plugin/libxl/vbd_number.h"
 #include "watcher/fault_point.h"
 
 namespace xenpack {
@@ -147,6 +149,9 @@ Expected<void> Sealing::look_at_broken_off(const DomainFacts& facts) {
     }
     name_ = wanted->empty() ? old_name_ : *wanted;
     recorded_ = record->has_value();
+    if (recorded_ && !config_.parse(tools_.xl.get(), (*record)->c_str())) {
+        return fail_with(EIO, "libxl cannot parse what was recorded of domain {}", domid_);
+    }
     held_ = has(facts.domain, XENPACK_DOMAIN_IS_PAUSED);
     if (has_suspended(facts.domain)) {
         if (!recorded_) {
@@ -421,14 +426,36 @@ Expected<void> Sealing::finish(bool reset) {
         });
 }
 
+// What nobody must write to from now on, by the nodes that say so: no hotplug script gives it to a
+// domain that would, and no fork is made over what has been written to all the same.
+std::vector<std::pair<std::string, std::string>> Sealing::look_at_bases() {
+    std::vector<std::pair<std::string, std::string>> bases;
+    const libxl_domain_config& config = config_.get();
+    for (int i = 0; i < config.num_disks; ++i) {
+        const libxl_device_disk& disk = config.disks[i];
+        const auto base = hotplug::look_at_base(disk.pdev_path);
+        if (base) {
+            bases.emplace_back(disk_node(domid_, vbd_number(disk.vdev).value_or(0)),
+                               hotplug::to_text(*base));
+        } else {
+            warn(base.error().what);
+        }
+    }
+    return bases;
+}
+
 Expected<void> Sealing::mark_sealed(std::uint64_t cpu_time_ns) {
     const std::string state = node(kTemplateNode);
     const std::string cpu = node(kSealedCpuNode);
     const std::string cpu_text = fmt::format("{}", cpu_time_ns);
-    const std::array<xenpack_store_node, 2> nodes{{
+    std::vector<xenpack_store_node> nodes{
         {state.c_str(), "sealed", XENPACK_STORE_HOST_ONLY, domid_},
         {cpu.c_str(), cpu_text.c_str(), XENPACK_STORE_HOST_ONLY, domid_},
-    }};
+    };
+    const auto bases = look_at_bases();
+    for (const auto& [path, base] : bases) {
+        nodes.push_back({path.c_str(), base.c_str(), XENPACK_STORE_HOST_ONLY, domid_});
+    }
     const xenpack_watcher_ops& watcher = tools_.watcher;
     if (const int r = watcher.store_ops->make(watcher.store, nodes.data(), nodes.size()); r < 0) {
         return fail_with(-r, "cannot write {}: {}", state, std::strerror(-r));

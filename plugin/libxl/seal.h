@@ -65,6 +65,7 @@ class Sealing final : public Job {
     void shrink();
     void hold_for_good();
     Expected<void> finish(bool reset);
+    std::vector<std::pair<std::string, std::string>> look_at_bases();
     Expected<void> mark_sealed(std::uint64_t cpu_time_ns);
     // ---- what fails
     void undo(const Error& error);

@@ -9,6 +9,7 @@
 
 #include "plugin/libxl/store_read.h"
 #include "plugin/libxl/userdata.h"
+#include "plugin/libxl/vbd_number.h"
 
 namespace xenpack {
 namespace {
@@ -162,8 +163,25 @@ Expected<std::shared_ptr<Template>> Templates::read(const xenpack_domain& domain
     if (auto ok = ask_xen(*found, found->creation.max_vcpus); !ok) {
         return tl::unexpected(ok.error());
     }
+    if (auto ok = read_bases(*found); !ok) {
+        return tl::unexpected(ok.error());
+    }
     found->tree = tree_of(*found, filled.get());
     return found;
+}
+
+// Of one that an earlier version has sealed nothing stands there.
+Expected<void> Templates::read_bases(Template& found) {
+    const libxl_domain_config& config = found.config.get();
+    for (int i = 0; i < config.num_disks; ++i) {
+        const std::uint32_t number = vbd_number(config.disks[i].vdev).value_or(0);
+        auto base = read_node(watcher_, disk_node(found.domid, number));
+        if (!base) {
+            return tl::unexpected(base.error());
+        }
+        found.bases[number] = *std::move(base);
+    }
+    return {};
 }
 
 Expected<void> Templates::ask_xen(Template& found, std::uint32_t vcpus) {

@@ -30,6 +30,7 @@ struct Template {
     SpecialPages pages;
     Servers servers;
     Placement placement;
+    std::map<std::uint32_t, std::string> bases;  // what its disks were (hotplug/base.h), by number
     std::optional<libxl_domain_sched_params> scheduling;  // where not Xen's default
     ForkTree tree;  // of a fork, but for what differs from one to the next
 };
@@ -46,6 +47,7 @@ class Templates {
 
   private:
     Expected<std::shared_ptr<Template>> read(const xenpack_domain& domain);
+    Expected<void> read_bases(Template& found);
     Expected<void> ask_xen(Template& found, std::uint32_t vcpus);
     void forget_the_dead();
 

@@ -25,9 +25,10 @@ class FakeWorker final : public DeviceWorker {
   public:
     explicit FakeWorker(const xenpack_watcher_ops& watcher) : watcher_{watcher} {}
 
-    void attach(std::vector<std::string> backends, Ended ended) override {
-        for (const std::string& backend : backends) {
-            calls_add("attach %s", backend.c_str());
+    void attach(std::vector<hotplug::Device> devices, Ended ended) override {
+        for (const hotplug::Device& device : devices) {
+            calls_add("attach %s%s%s", device.path.c_str(), device.base.empty() ? "" : " ",
+                      device.base.c_str());
         }
         held.push_back(std::move(ended));
         if (!is(forking.hold, "attach")) {

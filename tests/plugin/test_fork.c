@@ -429,6 +429,16 @@ static void one_whose_nodes_others_take_away_leaves_nothing(void** state) {
                            "/local/domain/0/backend/vbd/9/51712\n"));
 }
 
+static void what_its_disk_was_is_told_to_who_attaches_it(void** state) {
+    forking.disks = 1;
+    fake_store_set("/local/domain/4/xenpack/template/disks/51712", "file 1 2 3 4");
+    assert_int_equal(ask(*state, "job", 0), 0);
+    turn();
+    assert_int_equal(told.result, 0);
+    assert_non_null(
+        strstr(calls_text(), "attach /local/domain/0/backend/vbd/9/51712 file 1 2 3 4\n"));
+}
+
 /* Not even where an earlier fork has made it known. */
 static void a_template_that_has_run_is_not_forked(void** state) {
     fake_store_set("/local/domain/4/xenpack/sealed-cpu-ns", "1");
@@ -684,6 +694,7 @@ int main(void) {
         FORK_TEST(a_name_that_is_being_given),
         FORK_TEST(a_name_given_up_is_free_at_once),
         FORK_TEST(what_is_no_template),
+        FORK_TEST(what_its_disk_was_is_told_to_who_attaches_it),
         FORK_TEST(a_template_that_has_run_is_not_forked),
         FORK_TEST(a_template_that_is_gone),
         FORK_TEST(no_name),

@@ -136,11 +136,29 @@ static void without_a_name_it_keeps_its_own(void** state) {
 
 static void a_device_that_stays_behind_is_no_reason(void** state) {
     forking.disks = 1;
+    forking.disk_target = "/proc/self/exe";
     forking.fail = "libxl_device_disk_destroy";
     forking.fail_with = ERROR_FAIL;
     assert_int_equal(seal(*state, "base"), 0);
     is_sealed("base");
     assert_int_equal(watcher.messages[XENPACK_LOG_WARNING], 1);
+}
+
+static void what_its_disk_is_stands_in_the_store(void** state) {
+    forking.disks = 1;
+    forking.disk_target = "/proc/self/exe";
+    assert_int_equal(seal(*state, "base"), 0);
+    is_sealed("base");
+    assert_non_null(fake_store_get("/local/domain/5/xenpack/template/disks/51712"));
+    assert_memory_equal(fake_store_get("/local/domain/5/xenpack/template/disks/51712"), "file ", 5);
+}
+
+static void a_disk_that_cannot_be_looked_at_is_said(void** state) {
+    forking.disks = 1;
+    assert_int_equal(seal(*state, "base"), 0);
+    is_sealed("base");
+    assert_int_equal(watcher.messages[XENPACK_LOG_WARNING], 1);
+    assert_null(fake_store_get("/local/domain/5/xenpack/template/disks/51712"));
 }
 
 static void sealed_it_is_not_sealed_again(void** state) {
@@ -427,6 +445,8 @@ int main(void) {
         SEAL_TEST(a_zone_is_sealed_in_this_order),
         SEAL_TEST(without_a_name_it_keeps_its_own),
         SEAL_TEST(a_device_that_stays_behind_is_no_reason),
+        SEAL_TEST(what_its_disk_is_stands_in_the_store),
+        SEAL_TEST(a_disk_that_cannot_be_looked_at_is_said),
         SEAL_TEST(sealed_it_is_not_sealed_again),
         SEAL_TEST(another_domain),
         SEAL_TEST(a_pv_domain),

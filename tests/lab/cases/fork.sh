@@ -48,6 +48,18 @@ check "it cannot become one again" refused 'base' xenpack template create base
 sum=$(md5sum <"$image")
 check "a picture of the host with it is taken" picture "$lab_state/with-template"
 
+# ---- Its disk is nobody's
+thief() {
+    ! zone_create thief memory=96 "xdisk=$image" || return 1
+    grep -q 'is the one of template base' "$lab_state/thief.xl" || { cat "$lab_state/thief.xl" && return 1; }
+}
+check "no zone may write to its disk" thief
+check "none is left that wanted to" eventually 20 gone thief
+touch -r "$image" "$lab_state/written" && touch "$image"
+check "over a disk that was written to since no fork is made" refused 'it has been written to' xenpack fork base --name x
+touch -r "$lab_state/written" "$image"
+check "and nothing is left of it" eventually 20 as_before "$lab_state/with-template"
+
 # ---- Bad input
 check "no fork of what is not there" refused 'nosuch' xenpack fork nosuch --name x
 check "no fork by a name that is taken" refused 'base' xenpack fork base --name base

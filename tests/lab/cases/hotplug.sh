@@ -102,6 +102,11 @@ refused() { # TEXT WORD...: no zone comes of it, xl says why, and nothing is lef
 }
 check "a base that is not there" refused 'No such file' "xdisk=$lab_state/nosuch;"
 check "a base that is a directory" refused 'neither a block device nor a file' xdisk=/var/lib
+mkfifo "$lab_state/pipe.img"
+check "a base that nobody would ever answer on" refused 'neither a block device nor a file' "xdisk=$lab_state/pipe.img;"
+mount -t tmpfs -o size=16M full "$overlays" && truncate -s 96M "$lab_state/large.img"
+check "an overlay for which there is no room" refused 'there is no room for what it will write' "xdisk=$lab_state/large.img;"
+umount "$overlays"
 check "an overlay somewhere else" refused 'the name of a file in' "xdisk=$image;/etc/x"
 check "a bridge that is not there" refused 'there is no bridge' bridge=nosuch
 
